@@ -26,8 +26,8 @@ local LIMIT = tonumber(os.getenv "LIMIT" or 30)
 local FINDERS = {
   { "prove", "O/structures 1", 5 },
   { "prove", "lua5.4 tests/prove/prove.lua first 1", 12 },
-  { "prove", "lua5.4 tests/prove/prove.lua sample 1 3000", LIMIT },
-  { "model", "O/runner tests/model.lua seeds 1 2000", LIMIT },
+  { "prove", "lua5.4 tests/prove/prove.lua sample 1 1500", LIMIT },
+  { "model", "O/runner tests/model.lua seeds 1 1500", LIMIT },
   os.getenv "SPECS" ~= "no" and { "specs", "lua5.4 scripts/specs.lua spec/core -- --exclude-tags=long", 300 } or nil,
 }
 
@@ -76,11 +76,50 @@ end
 
 -- ---- one fault ----
 
--- The objects that include a file, or are made from it, from the lists that the compiler has written.
-local function objects_of(path)
-  local list = {}
-  local _, names = shell(("grep -lwF '%s' $(find %s/obj %s/tests -name '*.d')"):format(path, build, build))
-  for name in names:gmatch "%S+" do list[#list + 1] = (name:gsub("^" .. build .. "/(.*)%.d$", "%1")) end
+-- The functions and macros of headers, by name, with their texts: those that a fault in a header reaches are those that
+-- use it, or use one that does.
+local in_headers
+local function read_headers()
+  in_headers = {}
+  local _, names = shell "find csrc -name '*.h'"
+  for path in names:gmatch "%S+" do
+    local name
+    for line in io.lines(path) do
+      local macro = line:match "^#define ([%w_]+)"
+      if macro then name = macro
+      elseif line:find "^[%a_].*%(" then name = line:match "([%w_]+)%(" end
+      if name then in_headers[name] = (in_headers[name] or "") .. line .. "\n" end
+      if line:find "^}" or not line:find "\\$" and macro then name = nil end
+    end
+  end
+end
+
+-- The names of all that a header's function reaches, itself included.
+local function reach(name)
+  if not in_headers then read_headers() end
+  local list, is_in = { name }, { [name] = true }
+  for _, used in ipairs(list) do
+    for other, text in pairs(in_headers) do
+      if not is_in[other] and text:find("%f[%w_]" .. used .. "%f[^%w_]") then
+        is_in[other], list[#list + 1] = true, other
+      end
+    end
+  end
+  return list
+end
+
+-- The objects that a fault changes, from the lists that the compiler has written: those made from its file, or from one
+-- that includes it and uses what it reaches.
+local function objects_of(fault)
+  local list, found = {}, fault.file:find "%.h$" and reach(fault.where)
+  local _, names = shell(("grep -lwF '%s' $(find %s/obj %s/tests -name '*.d')"):format(fault.file, build, build))
+  for name in names:gmatch "%S+" do
+    local object = name:gsub("^" .. build .. "/(.*)%.d$", "%1")
+    local is_user = not found
+    local text = found and read((object:gsub("^obj/", "csrc/")) .. ".c")
+    for _, used in ipairs(found or {}) do is_user = is_user or text:find("%f[%w_]" .. used .. "%f[^%w_]") ~= nil end
+    if is_user then list[#list + 1] = object end
+  end
   return list
 end
 
@@ -129,11 +168,12 @@ end
 local function try(folder, fault)
   shell(("cd %s && rm -rf new csrc && mkdir -p new $(dirname %s)"):format(folder, fault.file))
   write(folder .. "/" .. fault.file, faults.plant(fault))
-  local is_new = false
-  for _, object in ipairs(objects_of(fault.file)) do
+  local is_new, is_core = false, false
+  for _, object in ipairs(objects_of(fault)) do
     if not compile(folder, fault, object) then return "not counted", "does not compile" end
     local same = shell(("cmp -s %s/%s.o %s/new/%s.o"):format(build, object, folder, object)) == 0
     if same then os.remove(("%s/new/%s.o"):format(folder, object)) else is_new = true end
+    is_core = is_core or not same and core:find(" " .. object .. ".o ", 1, true) ~= nil
   end
   if not is_new then return "not counted", "the same code" end
   link(folder, "runnel/core.so")
@@ -141,7 +181,9 @@ local function try(folder, fault)
     local name, command, seconds = table.unpack(finder)
     local program = command:match "^O/(%w+)"
     if program then link(folder, program) end
-    local how, said = finds(folder, command, seconds)
+    local is_new_there = is_core or program == "structures"
+    local how, said
+    if is_new_there then how, said = finds(folder, command, seconds) end
     if how then return name, how, said end
   end
   return "none", "-"

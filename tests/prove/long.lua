@@ -18,6 +18,23 @@ local long = {}
 
 -- ---- channels ----
 
+-- A buffer policy that does what a buffer of that kind does.
+local function policy_of(kind, limit)
+  local values = {}
+  return {
+    full = function() return kind == "fixed" and #values >= limit end,
+    add = function(_, value)
+      if kind ~= "fixed" and #values >= limit then
+        if kind == "dropping" then return end
+        table.remove(values, 1)
+      end
+      values[#values + 1] = value
+    end,
+    remove = function() return table.remove(values, 1) end,
+    count = function() return #values end,
+  }
+end
+
 local function make(module, it)
   local ch
   local xf = it.transducer and function(rf)
@@ -31,6 +48,7 @@ local function make(module, it)
   local handler = transforms.handlers[it.handler or ""]
   if it.kind == "promise" then ch = module.promise_chan(xf, handler)
   elseif it.kind == "none" then ch = module.chan()
+  elseif it.policy and module == rn then ch = rn.chan(policy_of(it.kind, it.limit), xf, handler)
   elseif it.kind == "fixed" then ch = module.chan(it.limit, xf, handler)
   else ch = module.chan(module[it.kind .. "_buffer"](it.limit), xf, handler) end
   return ch
@@ -87,6 +105,9 @@ end
 function doing.look(e, op)
   local ch = e.chans[op[2]]
   local stats = ch:stats()
+  if e.has_policy[op[2]] then
+    return #ch, ch:closed(), stats.puts_waiting, stats.takes_waiting, stats.put_total, stats.take_total
+  end
   return #ch, ch:closed(), stats.buffer, stats.capacity, stats.values, stats.puts_waiting, stats.takes_waiting,
     stats.put_total, stats.take_total, stats.closed, tostring(ch)
 end
@@ -260,7 +281,9 @@ end
 -- Makes the channels, and the function that starts go blocks.
 local function begin(e, program)
   local module = e.rn
+  e.has_policy = {}
   for i, it in ipairs(program.channels) do
+    e.has_policy[i] = it.policy
     e.chans[i] = make(module, it):name("c" .. i)
     e.names[e.chans[i]] = "c" .. i
   end

@@ -33,6 +33,7 @@ function long_space.make(random, is_outside)
   local program, n_values = { channels = {}, blocks = {} }, 0
   for i = 1, random(4) do
     local it = { kind = KINDS[random(#KINDS)], limit = LIMITS[random(#LIMITS)] }
+    it.policy = random(4) == 1 and (it.kind == "fixed" or it.kind == "dropping" or it.kind == "sliding") or nil
     if it.kind ~= "none" and random(3) == 1 then
       it.transducer = TRANSDUCERS[random(#TRANSDUCERS)]
       it.handler = HANDLERS[random(5)]
@@ -180,7 +181,7 @@ function long_space.each_smaller(program, f)
     end
   end
   for i, it in ipairs(program.channels) do
-    for _, key in ipairs { "handler", "transducer" } do
+    for _, key in ipairs { "policy", "handler", "transducer" } do
       if it[key] then
         local smaller = long.copy(program)
         smaller.channels[i][key] = nil

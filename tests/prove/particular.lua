@@ -1,11 +1,12 @@
 ---Particular programs, which random ones do not contain: those that the core and lite.lua do in the same way
----(particular_both.lua), and those that check the core alone (particular_core.lua).
+---(particular_both.lua), and those that check the core alone (particular_core.lua, particular_policies.lua).
 
 local both = require "tests.prove.particular_both"
 local core = require "runnel.core"
 local lite = require "runnel.lite"
-local only = require "tests.prove.particular_core"
+local of_core = require "tests.prove.particular_core"
 local plain = require "tests.prove.plain"
+local policies = require "tests.prove.particular_policies"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 
@@ -62,16 +63,19 @@ local function thrice(f, ...) return f(...) and f(...) and f(...) end
 ---@return string? problem, integer? n
 function particular.check()
   local simulated = setmetatable({ sim = sim }, { __index = rn })
-  local shared, alone = names_of(both), names_of(only)
+  local shared, n = names_of(both), 0
   for _, name in ipairs(shared) do
     local problem = thrice(difference, name, simulated)
     if problem then return problem end
   end
-  for _, name in ipairs(alone) do
-    local problem = thrice(run_core, name, only[name])
-    if problem then return problem end
+  for _, only in ipairs { of_core, policies } do
+    for _, name in ipairs(names_of(only)) do
+      local problem = thrice(run_core, name, only[name])
+      if problem then return problem end
+      n = n + 1
+    end
   end
-  return nil, #shared + #alone
+  return nil, #shared + n
 end
 
 return particular

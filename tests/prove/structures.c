@@ -285,7 +285,10 @@ static void check_bytes(void) {
     if (kind < 5) {
       size_t n = below((uint32_t)most);
       for (size_t i = 0; i < n; i++) expected[to + i] = (char)below(256);
+      bool has_room = n <= bytes.capacity - bytes.to;
+      size_t before = bytes.from;
       check(bytes_add(&bytes, expected + to, n), "adding");
+      check(!has_room || bytes.from == before, "none is moved while there is room");
       to += n;
     } else if (kind < 7) {
       size_t n = below((uint32_t)most), left = to - from;
@@ -301,7 +304,9 @@ static void check_bytes(void) {
       if (from == to) check(bytes.from == 0 && bytes.capacity <= BYTES_KEPT, "an empty one keeps little memory");
     } else {
       bool was_empty = bytes_length(&other) == 0;
+      const char *start = bytes.start;
       check(bytes_move(&other, &bytes), "moving");
+      check(!was_empty || other.start == start, "to an empty one they move with their memory");
       check(bytes_length(&bytes) == 0 && bytes_length(&other) == to - from, "all are moved");
       check(was_empty || bytes_length(&other) == to - from, "behind the others");
       check(bytes_move(&bytes, &other), "moving back");
