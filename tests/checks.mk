@@ -124,8 +124,9 @@ check-mutants: BUILT  = CC=gcc BUILD=build/mutants CFLAGS=-O1 $(if $(SEED),SEED=
 FAULTS = $(BUILD) $(or $(COUNT),240) $(or $(SEED),1)
 run-mutants: modules $(BUILD)/runner $(BUILD)/structures
 	@printf '%s\n' '$(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS)' >$(BUILD)/flags
+	@printf '%s\n' '$(LIBS)' >$(BUILD)/libs
 	@printf ' %s \n' '$(OBJECTS)' >$(BUILD)/parts
-	@seq 2 | xargs -P 2 -I @ nice $(LUA) tests/mutants/mutants.lua run $(FAULTS) @ 2
+	@seq 2 | CC='$(CC)' xargs -P 2 -I @ nice $(LUA) tests/mutants/mutants.lua run $(FAULTS) @ 2
 	@$(LUA) tests/mutants/mutants.lua tell $(FAULTS)
 
 check-oom: ## every allocation of tests/oom/*.lua fails once
@@ -420,7 +421,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
               check-allocator check-fuzz check-threads check-shared check-nats check-sqlite check-httpd check-proxies \
               check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-histories \
-              check-api check-host check-embed check-install check-static check-analyzer
+              check-api check-host check-embed check-install check-static check-analyzer check-mutants
 .PHONY: check-long
 check-long: ## all checks that take long; for a release
 	$(THEN) -j1 $(LONG_CHECKS)

@@ -1048,6 +1048,7 @@ local function alts(ops, opts, by_index)
   end
   local done, value, port, err = try_alts(waiters, opts and opts.priority)
   if done then return value, port, err end
+  for i = 1, #waiters do check_busy(waiters[i].ch) end
   if opts and (opts.nowait or opts.default ~= nil) then return opts.default, "default" end
   check_fields(ops)
   check_can_wait "alts"

@@ -10,12 +10,14 @@
 --       does not explain
 --   lua5.4 tests/mutants/mutants.lua list BUILD COUNT SEED
 --
--- BUILD is a folder in which make has built the core without faults, with -O1.
+-- BUILD is a folder in which make has built the core without faults, with -O1, and has written how: flags, libs, parts.
 
 local equivalent = require "tests.mutants.equivalent"
 local faults = require "tests.mutants.faults"
 
 local FOLDERS = { "csrc/base", "csrc/blocks", "csrc/channels" }
+
+local CC, LUA = os.getenv "CC" or "gcc", os.getenv "LUA" or "lua5.4"
 
 local mode, build, count, seed, j, of = table.unpack(arg)
 count, seed, j, of = tonumber(count), tonumber(seed), tonumber(j or 1), tonumber(of or 1)
@@ -25,10 +27,10 @@ count, seed, j, of = tonumber(count), tonumber(seed), tonumber(j or 1), tonumber
 local LIMIT = tonumber(os.getenv "LIMIT" or 30)
 local FINDERS = {
   { "prove", "O/structures 1", 5 },
-  { "prove", "lua5.4 tests/prove/prove.lua first 1", 12 },
-  { "prove", "lua5.4 tests/prove/prove.lua sample 1 1500", LIMIT },
+  { "prove", "LUA tests/prove/prove.lua first 1", 12 },
+  { "prove", "LUA tests/prove/prove.lua sample 1 1500", LIMIT },
   { "model", "O/runner tests/model.lua seeds 1 1500", LIMIT },
-  os.getenv "SPECS" ~= "no" and { "specs", "lua5.4 scripts/specs.lua spec/core -- --exclude-tags=long", 300 } or nil,
+  os.getenv "SPECS" ~= "no" and { "specs", "LUA scripts/specs.lua spec/core -- --exclude-tags=long", 300 } or nil,
 }
 
 local function read(path)
@@ -123,13 +125,13 @@ local function objects_of(fault)
   return list
 end
 
-local flags
+local flags, libs
 local function compile(folder, fault, object)
   local source = object:find "^obj/" and "csrc/" .. object:sub(5) .. ".c" or object .. ".c"
   if source == fault.file then source = folder .. "/" .. source end
   local exceptions = object == "obj/capi/api" and "-fexceptions" or ""
-  return shell(("mkdir -p %s/new/$(dirname %s) && gcc -iquote %s/csrc %s %s -w -c -o %s/new/%s.o %s"):format(folder,
-    object, folder, flags, exceptions, folder, object, source)) == 0
+  return shell(("mkdir -p %s/new/$(dirname %s) && %s -iquote %s/csrc %s %s -w -c -o %s/new/%s.o %s"):format(folder,
+    object, CC, folder, flags, exceptions, folder, object, source)) == 0
 end
 
 -- The programs: what links them besides the compiler's own options, and their objects.
@@ -148,15 +150,15 @@ local function link(folder, program)
   local new = {}
   for name in names:gmatch "%./(%S+)" do new[name] = true end
   local list = objects:gsub("%S+", function(name) return (new[name] and folder .. "/new/" or build .. "/") .. name end)
-  local status, said = shell(("mkdir -p %s/runnel && gcc -O1 %s -o %s/%s %s -llua5.4 -pthread -ldl"):format(folder,
-    options, folder, program, list))
+  local status, said = shell(("mkdir -p %s/runnel && %s -O1 %s -o %s/%s %s %s"):format(folder, CC, options, folder,
+    program, list, libs))
   if status ~= 0 then error(said) end
 end
 
 -- Runs what may find the fault. Returns how it has: a difference, a crash, a hang; or nil.
 local function finds(folder, command, seconds)
   local run = ("ulimit -t %d; export LUA_CPATH='%s/?.so;;'; exec timeout -k 2 %d %s"):format(seconds, folder,
-    seconds * 8, (command:gsub("%f[%w]O/", folder .. "/")))
+    seconds * 8, (command:gsub("^O/", folder .. "/"):gsub("^LUA ", LUA .. " ")))
   local status, said = shell(run)
   if status == 0 then return end
   local is_signal = status > 128
@@ -210,7 +212,7 @@ function modes.run()
   shell(("mkdir -p %s/fault%d"):format(build, j))
   local _, chosen = choose()
   local known, folder = done(), ("%s/fault%d"):format(build, j)
-  flags = read(build .. "/flags"):gsub("\n", " ")
+  flags, libs = read(build .. "/flags"):gsub("\n", " "), read(build .. "/libs")
   for i = (j - 1) % of + 1, #chosen, of do
     local fault = chosen[i]
     local key = faults.key(fault)

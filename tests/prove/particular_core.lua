@@ -60,6 +60,26 @@ function only.a_driver(is)
   rn.driver(previous)
 end
 
+-- In real time a wait is never shorter than it was asked to be. The driver does not sleep, so that it is hardly longer.
+function only.real_time(is)
+  local previous = rn.driver { alive = function() return true end, wait = function() end }
+  local early, shared = 0, 0
+  for i = 1, 30 do
+    local began = rn.now()
+    local first, again = rn.timeout(2), rn.timeout(2)
+    if first == again then shared = shared + 1 end
+    if i % 2 == 0 then rn.run(function() return first:take() end) else first:take() end
+    if rn.now() < began + 2 then early = early + 1 end
+    began = rn.now()
+    rn.sleep(0.5)
+    if rn.now() < began + 0.5 then early = early + 1 end
+    again:take()
+  end
+  is(early, 0)
+  is(shared > 10, true)
+  rn.driver(previous)
+end
+
 -- A busy run queue does not starve the driver, timers, and other go blocks.
 function only.a_busy_run_queue(is)
   local polls, stop, n = 0, false, 0
@@ -248,6 +268,61 @@ function only.others_close_coroutines(is)
       end)
     end
   end
+end
+
+-- A go block that is cancelled while it closes its variables gets that once.
+function only.a_dying_go_block_is_told_once(is)
+  for _, ending in ipairs { "error", "cancel" } do
+    sim.run(function()
+      local log = {}
+      local go = rn.go(function()
+        local _ <close> = setmetatable({}, { __close = function(_, err)
+          log[#log + 1] = err
+          for _ = 1, 3 do
+            local ok, why = pcall(rn.sleep, 5)
+            log[#log + 1] = tostring(why or ok)
+          end
+        end })
+        if ending == "error" then error("raised", 0) end
+        rn.sleep(1000)
+      end)
+      rn.yield()
+      if ending == "cancel" then is(rn.cancel(go, "raised"), true) end
+      rn.sleep(1)
+      is(rn.cancel(go, "meanwhile"), true)
+      is(rn.cancel(go, "again"), true)
+      rn.sleep(100)
+      is(table.concat(log, " "), "raised meanwhile true true")
+      local value, err = go:take()
+      is(value, nil)
+      is(err, "raised")
+      is(rn.cancel(go), false)
+    end)
+  end
+end
+
+-- One that goes on although it was cancelled may wait while it closes its variables, and nowhere else.
+function only.a_cancelled_go_block_closes_its_variables(is)
+  sim.run(function()
+    local log = {}
+    local function say(ok, err) log[#log + 1] = tostring(err or ok) end
+    local go = rn.go(function()
+      local function close() say(pcall(rn.sleep, 5)) end
+      do
+        local _ <close> = setmetatable({}, { __close = close })
+        say(pcall(rn.sleep, 1000))
+        say(pcall(rn.sleep, 1000))
+      end
+      say(pcall(rn.yield))
+      local _ <close> = setmetatable({}, { __close = function() pcall(close) end })
+      return "result"
+    end)
+    rn.yield()
+    is(rn.cancel(go, "cancelled"), true)
+    is(go:take(), "result")
+    is(table.concat(log, " "), "cancelled cancelled true cancelled true")
+    is(rn.now(), 10)
+  end)
 end
 
 -- Variables that are closed may wait, whatever has ended the go block: by what it ends, its variables with their errors

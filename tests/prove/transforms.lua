@@ -66,6 +66,15 @@ function transducers.using_its_channel(_, rf, get)
     return rf(acc, value)
   end
 end
+function transducers.choosing_its_channel(module, rf, get)
+  local n = 0
+  return function(acc, value)
+    n = n + 1
+    local op = n % 4 == 0 and get() or { get(), value }
+    if n % 2 == 0 then module.alts({ op, module.chan() }, { default = "none", priority = n % 3 == 0 }) end
+    return rf(acc, value)
+  end
+end
 function transducers.closing_its_channel(_, rf, get)
   local n = 0
   return function(acc, value)
