@@ -1,6 +1,7 @@
 ---Particular programs about what lite.lua does not have: f(is), where is(got, expected) checks a value. Real time,
 ---drivers, steps, and coroutines that others close.
 
+local core = require "runnel.core"
 local plain = require "tests.prove.plain"
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -58,6 +59,69 @@ function only.a_driver(is)
   events = {}
   is(rn.step(), nil)
   rn.driver(previous)
+end
+
+-- What a driver written in C or Lua waits in: until a time limit, or the next timer, or not at all.
+function only.wait_readable(is)
+  local fd = core.wakeup_fd()
+  local function wait(ms)
+    local began = rn.now()
+    local is_over = core.wait_readable(fd, ms)
+    return rn.now() - began, is_over
+  end
+  is(wait(0) < 1000, true)
+  local took = wait(20)
+  is(took >= 20 and took < 10000, true)
+  rn.go(function() rn.sleep(30) end)
+  rn.step()
+  for _, ms in ipairs { 60000, false } do
+    took = wait(ms or nil)
+    is(took < 20000, true)
+  end
+  local is_over
+  rn.go(function() rn.sleep(3) end)
+  rn.step()
+  local till = rn.now() + 4
+  while rn.now() < till do end
+  took, is_over = wait(60000)
+  is(is_over, false) -- a timer is due
+  is(took < 20000, true)
+  rn.run()
+  local sleeper = rn.go(function() rn.sleep(60000) end)
+  rn.step()
+  took = wait(10)
+  is(took >= 10 and took < 20000, true)
+  rn.cancel(sleeper)
+  took, is_over = wait(60000)
+  is(is_over, false) -- a go block is ready
+  is(took < 20000, true)
+  rn.run()
+end
+
+-- The scheduler calls the debug hook when it waits, so that a hook can interrupt it.
+function only.hooks(is)
+  local calls, from = 0, {}
+  debug.sethook(function()
+    calls = calls + 1
+    from[debug.getinfo(2, "S").what] = true
+  end, "c")
+  rn.sleep(2)
+  debug.sethook()
+  is(calls >= 5, true)
+  is(from.C, true)
+  local ch, interrupts = rn.chan(), false
+  debug.sethook(function()
+    if interrupts then
+      debug.sethook()
+      error("interrupted", 0)
+    end
+  end, "c")
+  rn.go(function() interrupts = true end)
+  local ok, err = pcall(ch.take, ch)
+  debug.sethook()
+  is(ok, false)
+  is(err, "interrupted")
+  is(ch:stats().takes_waiting, 0)
 end
 
 -- In real time a wait is never shorter than it was asked to be. The driver does not sleep, so that it is hardly longer.
@@ -226,6 +290,17 @@ function only.memory(is)
     if where == "inside" then sim.run(measure) else measure() end
   end
   sim.run(function() is(bytes(1000, function() rn.timeout(20):take() end) < 300, true) end)
+  sim.run(function() -- many at a time use the same places again
+    local before
+    rn.timeout(1e9)
+    for round = 1, 42 do
+      for i = 1, 100 do rn.timeout(i * 20) end
+      rn.sleep(2100)
+      if round == 2 or round == 42 then collectgarbage() end
+      before = before or round == 2 and collectgarbage "count" or nil
+    end
+    is(collectgarbage "count" - before < 16, true)
+  end)
 end
 
 -- Coroutines of go blocks that other code closes or resumes: the go block ends, and its operation is withdrawn.
