@@ -170,22 +170,26 @@ end
 local function try(folder, fault)
   shell(("cd %s && rm -rf new csrc && mkdir -p new $(dirname %s)"):format(folder, fault.file))
   write(folder .. "/" .. fault.file, faults.plant(fault))
-  local is_new, is_core = false, false
+  local is_new, is_in = false, {} -- which programs have new objects
   for _, object in ipairs(objects_of(fault)) do
     if not compile(folder, fault, object) then return "not counted", "does not compile" end
     local same = shell(("cmp -s %s/%s.o %s/new/%s.o"):format(build, object, folder, object)) == 0
     if same then os.remove(("%s/new/%s.o"):format(folder, object)) else is_new = true end
-    is_core = is_core or not same and core:find(" " .. object .. ".o ", 1, true) ~= nil
+    for program, parts in pairs(PROGRAMS) do
+      local has_it = not same and (" " .. parts[2] .. " "):find(" " .. object .. ".o ", 1, true) ~= nil
+      is_in[program] = is_in[program] or has_it
+    end
   end
   if not is_new then return "not counted", "the same code" end
   link(folder, "runnel/core.so")
   for _, finder in ipairs(FINDERS) do
     local name, command, seconds = table.unpack(finder)
-    local program = command:match "^O/(%w+)"
-    if program then link(folder, program) end
-    local is_new_there = is_core or program == "structures"
+    local program = command:match "^O/(%w+)" or "runnel/core.so"
     local how, said
-    if is_new_there then how, said = finds(folder, command, seconds) end
+    if is_in[program] then
+      if program ~= "runnel/core.so" then link(folder, program) end
+      how, said = finds(folder, command, seconds)
+    end
     if how then return name, how, said end
   end
   return "none", "-"

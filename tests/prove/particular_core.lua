@@ -124,6 +124,41 @@ function only.hooks(is)
   is(ch:stats().takes_waiting, 0)
 end
 
+-- A wait in real time needs no processor.
+function only.idle(is)
+  local before = os.clock()
+  rn.sleep(60)
+  rn.timeout(20):take()
+  rn.go(function() rn.sleep(20) end)
+  rn.run()
+  is(os.clock() - before < 0.03, true)
+end
+
+-- What a go block starts belongs to its host.
+function only.hosts(is)
+  local host = core.internal.host
+  sim.run(function()
+    is(host(), 0)
+    local inner, innermost
+    local go = rn.go(function()
+      host(5)
+      inner = rn.go(function()
+        innermost = rn.go(function() return host() end)
+        return host()
+      end)
+      return host()
+    end)
+    is(go:take(), 5)
+    is(inner:take(), 5)
+    is(innermost:take(), 5)
+    is(rn.go(function() return host() end):take(), 0)
+    local ch = rn.chan()
+    ch:take_async(function() is(host(), 0) end)
+    is(host(), 0)
+  end)
+  is(host(), 0)
+end
+
 -- In real time a wait is never shorter than it was asked to be. The driver does not sleep, so that it is hardly longer.
 function only.real_time(is)
   local previous = rn.driver { alive = function() return true end, wait = function() end }
