@@ -1,5 +1,6 @@
 ---Particular programs, which random ones do not contain: those that the core and lite.lua do in the same way
----(particular_both.lua), and those that check the core alone (particular_core.lua, particular_policies.lua).
+---(particular_both.lua), and those that check the core alone (particular_core.lua, particular_policies.lua,
+---particular_time.lua).
 
 local both = require "tests.prove.particular_both"
 local core = require "runnel.core"
@@ -9,6 +10,7 @@ local plain = require "tests.prove.plain"
 local policies = require "tests.prove.particular_policies"
 local rn = require "runnel"
 local sim = require "runnel.sim"
+local timed = require "tests.prove.particular_time"
 
 local particular = {}
 
@@ -68,7 +70,7 @@ function particular.check()
     local problem = thrice(difference, name, simulated)
     if problem then return problem end
   end
-  for _, only in ipairs { of_core, policies } do
+  for _, only in ipairs { of_core, policies, timed } do
     for _, name in ipairs(names_of(only)) do
       local problem = thrice(run_core, name, only[name])
       if problem then return problem end

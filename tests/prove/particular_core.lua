@@ -1,5 +1,5 @@
----Particular programs about what lite.lua does not have: f(is), where is(got, expected) checks a value. Real time,
----drivers, steps, and coroutines that others close.
+---Particular programs about what lite.lua does not have: f(is), where is(got, expected) checks a value. Memory,
+---coroutines that others close, variables that wait, and what only the library's own code can do.
 
 local core = require "runnel.core"
 local plain = require "tests.prove.plain"
@@ -8,130 +8,104 @@ local sim = require "runnel.sim"
 
 local only = {}
 
--- In real time: the driver is asked to wait, and its events complete operations.
-function only.a_driver(is)
-  local events, waits, alive, polls = {}, {}, 0, 0 -- polls come by the clock
-  local previous = rn.driver {
-    alive = function()
-      alive = alive + 1
-      return #events > 0
-    end,
-    wait = function(_, ms)
-      if ms == 0 then
-        polls = polls + 1
-        return
+-- The library's own go blocks close what they feed when they die, whatever kinds of channels that are.
+function only.feeding(is)
+  local function fed_by(case)
+    return { rn.chan(), rn.chan(2), rn.promise_chan(), rn.chan(1, function(rf) return rf end), rn.timeout(3),
+      rn.chan(rn.priority_buffer(2)), rn.go(function() if case then rn.sleep(9) end end), 17 }
+  end
+  local function one(fed, i) return i and fed[i] or fed end
+  for _, ending in ipairs { "error", "nil", "cancel", "yield", "closed" } do
+    for _, raises in ipairs { false, true } do
+      for i = 0, 7 do
+        sim.run(function()
+          local reports, calls, got, co = 0, 0, nil, nil
+          rn.on_error(function() reports = reports + 1 end)
+          local list = fed_by(ending)
+          local fed = one(list, i > 0 and i)
+          local go = core.internal.go_feeding(function(...)
+            calls, got = calls + 1, table.pack(...)
+            if raises then error("of give_up", 0) end
+            core.internal.close_fed((...), (select(2, ...)))
+          end, fed, function(a, b, ...)
+            is(a, 1)
+            is(b, nil)
+            is(select("#", ...), 1)
+            co = coroutine.running()
+            if ending == "error" then error("raised", 0) end
+            if ending == "nil" then error(nil, 0) end
+            if ending == "yield" then coroutine.yield() end
+            rn.sleep(1)
+          end, 1, nil, 3)
+          local taken
+          local looper = rn.go(function()
+            for _ in list[1] do taken = true end
+            return "looped"
+          end)
+          rn.yield()
+          if ending == "cancel" then is(rn.cancel(go, "cancelled"), true) end
+          if ending == "closed" then coroutine.close(co) end
+          rn.yield()
+          rn.yield()
+          is(calls, 1)
+          is(got[1], fed)
+          is(got[3], go)
+          is(got[4], ending ~= "cancel" and ending ~= "closed")
+          is(type(got[5]), (ending == "closed" or ending == "cancel") and "nil" or "string")
+          is(got.n, 5)
+          is(select(2, go:take()), got[2])
+          for k = 1, 7 do
+            if i == 0 or i == k then
+              is(list[k]:closed(), k ~= 5)
+              if k ~= 5 then is(select(2, list[k]:take()), got[2]) end
+            elseif k ~= 7 then
+              is(list[k]:closed(), false)
+            end
+          end
+          is(taken, nil)
+          rn.sleep(20)
+          if i < 2 then is(looper:take(), "looped") end
+          core.internal.report_unhandled()
+          is(reports, (raises and 1 or 0) + (ending == "nil" and 1 or 0))
+          rn.on_error(nil)
+        end)
       end
-      waits[#waits + 1] = ms == nil and "for ever" or ms > 0 and ms <= 50 and "some" or ms
-      local event = table.remove(events, 1)
-      if event then event() end
-    end,
-  }
-  local ch = rn.chan()
-  events = { function() end, function() ch:put_async "event" end }
-  is(ch:take(), "event")
-  is(table.concat(waits, ","), "for ever,for ever")
-  is(alive > 1, true)
-  waits, events = {}, { function() end, function() error("of the driver", 0) end }
-  is(select(2, pcall(ch.take, ch)), "of the driver")
-  is(ch:stats().takes_waiting, 0)
-  is(plain(select(2, pcall(ch.take, ch))), "deadlock: take")
-  waits, events = {}, { function() end }
-  local began = rn.now()
-  rn.sleep(30)
-  is(rn.now() - began >= 30, true)
-  is(waits[1], "some")
-  waits, events = {}, { function() rn.go(function() ch:put "started" end) end }
-  is(ch:take(), "started")
-  is(#waits, 1)
-  local reported = 0
-  rn.on_error(function() reported = reported + 1 end)
-  waits, events = {}, { function() ch:put_async "both" error("late", 0) end }
-  is(ch:take(), "both")
-  is(reported, 1)
-  rn.on_error(nil)
-  waits, events = {}, { function() end, function() end }
-  rn.run()
-  is(#waits, 2)
-  waits, events, polls = {}, { function() end }, 0
-  is(rn.step(), math.huge)
-  is(#waits, 0)
-  is(polls, 1)
-  events = {}
-  is(rn.step(), nil)
-  rn.driver(previous)
-end
-
--- What a driver written in C or Lua waits in: until a time limit, or the next timer, or not at all.
-function only.wait_readable(is)
-  local fd = core.wakeup_fd()
-  local function wait(ms)
-    local began = rn.now()
-    local is_over = core.wait_readable(fd, ms)
-    return rn.now() - began, is_over
-  end
-  is(wait(0) < 1000, true)
-  local took = wait(20)
-  is(took >= 20 and took < 10000, true)
-  rn.go(function() rn.sleep(30) end)
-  rn.step()
-  for _, ms in ipairs { 60000, false } do
-    took = wait(ms or nil)
-    is(took < 20000, true)
-  end
-  local is_over
-  rn.go(function() rn.sleep(3) end)
-  rn.step()
-  local till = rn.now() + 4
-  while rn.now() < till do end
-  took, is_over = wait(60000)
-  is(is_over, false) -- a timer is due
-  is(took < 20000, true)
-  rn.run()
-  local sleeper = rn.go(function() rn.sleep(60000) end)
-  rn.step()
-  took = wait(10)
-  is(took >= 10 and took < 20000, true)
-  rn.cancel(sleeper)
-  took, is_over = wait(60000)
-  is(is_over, false) -- a go block is ready
-  is(took < 20000, true)
-  rn.run()
-end
-
--- The scheduler calls the debug hook when it waits, so that a hook can interrupt it.
-function only.hooks(is)
-  local calls, from = 0, {}
-  debug.sethook(function()
-    calls = calls + 1
-    from[debug.getinfo(2, "S").what] = true
-  end, "c")
-  rn.sleep(2)
-  debug.sethook()
-  is(calls >= 5, true)
-  is(from.C, true)
-  local ch, interrupts = rn.chan(), false
-  debug.sethook(function()
-    if interrupts then
-      debug.sethook()
-      error("interrupted", 0)
     end
-  end, "c")
-  rn.go(function() interrupts = true end)
-  local ok, err = pcall(ch.take, ch)
-  debug.sethook()
-  is(ok, false)
-  is(err, "interrupted")
-  is(ch:stats().takes_waiting, 0)
+  end
+  sim.run(function()
+    local calls = 0
+    local function give_up() calls = calls + 1 end
+    is(core.internal.go_feeding(give_up, rn.chan(), function(...) return ... end, 5):take(), 5)
+    is(calls, 0)
+  end)
 end
 
--- A wait in real time needs no processor.
-function only.idle(is)
-  local before = os.clock()
-  rn.sleep(60)
-  rn.timeout(20):take()
-  rn.go(function() rn.sleep(20) end)
-  rn.run()
-  is(os.clock() - before < 0.03, true)
+-- The library can end the take in which a go block waits.
+function only.withdraw_take(is)
+  local withdraw_take = core.internal.withdraw_take
+  sim.run(function()
+    local ch, other = rn.chan(), rn.chan()
+    local waits = {
+      take = function() return ch:take() end, put = function() return ch:put(1) end,
+      alts = function() return rn.alts { ch, other } end, sleep = function() return rn.sleep(5) end,
+      ["another"] = function() return other:take() end, ["none"] = function() return "ended" end,
+    }
+    for name, f in pairs(waits) do
+      local go = rn.go(function()
+        local value, err = f()
+        return tostring(value) .. " " .. tostring(err)
+      end)
+      rn.yield()
+      is(withdraw_take(go, ch), name == "take")
+      if name == "take" then is(withdraw_take(go, ch), false) end
+      rn.yield()
+      is(go:closed(), name == "take" or name == "none")
+      if name == "take" then is(go:take(), "nil nil") end
+      rn.cancel(go)
+      rn.yield()
+      is(ch:stats().takes_waiting + ch:stats().puts_waiting + other:stats().takes_waiting, 0)
+    end
+  end)
 end
 
 -- What a go block starts belongs to its host.
@@ -157,123 +131,6 @@ function only.hosts(is)
     is(host(), 0)
   end)
   is(host(), 0)
-end
-
--- In real time a wait is never shorter than it was asked to be. The driver does not sleep, so that it is hardly longer.
-function only.real_time(is)
-  local previous = rn.driver { alive = function() return true end, wait = function() end }
-  local early, shared = 0, 0
-  for i = 1, 30 do
-    local began = rn.now()
-    local first, again = rn.timeout(2), rn.timeout(2)
-    if first == again then shared = shared + 1 end
-    if i % 2 == 0 then rn.run(function() return first:take() end) else first:take() end
-    if rn.now() < began + 2 then early = early + 1 end
-    began = rn.now()
-    rn.sleep(0.5)
-    if rn.now() < began + 0.5 then early = early + 1 end
-    again:take()
-  end
-  is(early, 0)
-  is(shared > 10, true)
-  rn.driver(previous)
-end
-
--- A busy run queue does not starve the driver, timers, and other go blocks.
-function only.a_busy_run_queue(is)
-  local polls, stop, n = 0, false, 0
-  local previous = rn.driver {
-    alive = function() return false end,
-    wait = function(_, ms) polls = polls + (ms == 0 and 1 or 0) end,
-  }
-  local began = rn.now()
-  for _ = 1, 3 do
-    rn.go(function()
-      while not stop do
-        n = n + 1
-        rn.yield()
-      end
-    end)
-  end
-  rn.sleep(20)
-  local took = rn.now() - began
-  stop = true
-  is(took >= 20, true)
-  is(polls >= 1, true)
-  is(polls <= took + 2, true)
-  is(n > 10, true)
-  local slow = 0
-  for _ = 1, 40 do
-    rn.go(function()
-      local till = rn.now() + 2
-      while rn.now() < till do end
-      slow = slow + 1
-    end)
-  end
-  rn.sleep(5)
-  is(slow <= 22, true)
-  rn.driver(previous)
-  rn.run()
-  is(slow, 40)
-end
-
-function only.steps(is)
-  local ran = {}
-  for i = 1, 5 do
-    rn.go(function()
-      ran[#ran + 1] = i
-      rn.yield()
-      ran[#ran + 1] = i + 10
-    end)
-  end
-  is(rn.step(0), 0)
-  is(#ran, 0)
-  is(rn.step(2), 0)
-  is(table.concat(ran, " "), "1 2")
-  is(rn.step(3), 0)
-  is(table.concat(ran, " "), "1 2 3 4 5")
-  rn.yield()
-  is(table.concat(ran, " "), "1 2 3 4 5 11 12 13 14 15")
-  is(rn.step(1), nil)
-  local victims = {}
-  for i = 1, 4 do
-    victims[i] = rn.go(function()
-      rn.yield()
-      ran[#ran + 1] = "victim " .. i
-    end)
-  end
-  rn.step(4)
-  rn.go(function() ran[#ran + 1] = "after" end)
-  rn.cancel(victims[2])
-  rn.yield()
-  is(#ran, 14)
-  rn.run()
-  local sleeper = rn.go(function() rn.sleep(5000) end)
-  local next_ms = rn.step()
-  is(next_ms > 1000 and next_ms <= 5000, true)
-  rn.timeout(60)
-  next_ms = rn.step()
-  is(next_ms >= 0 and next_ms <= 61, true)
-  rn.cancel(sleeper)
-  rn.run()
-  is(rn.step(), nil)
-  is(pcall(rn.step, -1), false)
-  local inside
-  rn.go(function() inside = { pcall(rn.step) } end)
-  rn.run()
-  is(inside[1], false)
-  is(inside[2]:find "go block" ~= nil, true)
-  local began, turns = rn.now(), 0
-  local busy = rn.go(function()
-    while true do
-      turns = turns + 1
-      rn.yield()
-    end
-  end)
-  is(rn.step(), 0)
-  is(rn.now() - began < 1000 and turns > 1, true)
-  rn.cancel(busy)
-  rn.run()
 end
 
 -- Operations that wait need no memory: what they use is kept for the next one.
