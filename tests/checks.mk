@@ -432,7 +432,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
               check-allocator check-fuzz check-threads check-shared check-nats check-sqlite check-httpd check-proxies \
               check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-histories check-crashes \
-              check-api check-host check-embed check-install check-static check-analyzer check-mutants
+              check-api check-host check-embed check-install check-static check-analyzer
 .PHONY: check-long
 check-long: ## all checks that take long; for a release
 	$(THEN) -j1 $(LONG_CHECKS)
