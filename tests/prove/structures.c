@@ -145,7 +145,7 @@ static void check_windows(void) {
   static int64_t deadlines[SLOTS]; /* of pending timeouts, by their numbers; 0: none */
   memset(deadlines, 0, sizeof deadlines);
   Windows windows = {0};
-  int64_t now = (1 + (int64_t)below(1000)) * CLOCK_MS, grain = below(2) ? 1 : CLOCK_MS;
+  int64_t now = (10 + (int64_t)below(1000)) * CLOCK_MS, grain = below(2) ? 1 : CLOCK_MS;
   uint32_t ms = below(2) ? 100 : 5000;
   for (int step = 0; step < STEPS; step++) {
     if (below(3)) {
