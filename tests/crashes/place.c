@@ -177,7 +177,7 @@ static void list_parts(Place *place) {
     size_t first = place->count;
     if (place->count + file->count > place->room) {
       place->room = 2 * (place->count + file->count);
-      place->flat = realloc(place->flat, place->room * sizeof *place->flat);
+      place->flat = realloc(place->flat, place->room * sizeof(void *));
       place->last = realloc(place->last, place->room * sizeof *place->last);
       if (!place->flat || !place->last) abort();
     }
