@@ -446,7 +446,9 @@ static void chan_on_a_full_stack(void) {
   int64_t next;
   OK(runnel_chan_new(L, RUNNEL_FIXED, 1, &ch));
   OK(runnel_chan_push(L, ch));
-  while (lua_checkstack(L, 1)) lua_pushboolean(L, 1);
+  for (int i = 0; i < 2; i++) { /* the first failure makes some more room in newer releases of Lua 5.4 */
+    while (lua_checkstack(L, 1)) lua_pushboolean(L, 1);
+  }
   int top = lua_gettop(L);
   IS(RUNNEL_NO_MEMORY, runnel_open(L));
   IS(RUNNEL_NO_MEMORY, runnel_chan_get(L, 1, &same));

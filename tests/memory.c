@@ -61,7 +61,8 @@ void *memory_allocate(void *ud, void *block, size_t old_size, size_t new_size) {
     return NULL;
   }
   if (new_size > old_size) {
-    bool is_again = m->new_size == new_size && m->block == block && m->old_size == old_size;
+    /* Not every Lua tries again during a collection. */
+    bool is_again = atomic_load(&m->armed) && m->new_size == new_size && m->block == block && m->old_size == old_size;
     m->new_size = 0;
     if (is_again) return NULL;
     if (fails(m)) {

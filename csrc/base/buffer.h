@@ -48,8 +48,8 @@ static inline bool buffer_full(const Buffer *b) {
 /* Values in it. Not for BUFFER_POLICY and BUFFER_SHARED. */
 static inline uint32_t buffer_count(const Buffer *b) { return b->kind == BUFFER_NONE ? 0 : b->count; }
 
-/* Whether a buffer of this kind never makes a put wait. */
-static inline bool buffer_unblocking(BufferKind kind) { return kind >= BUFFER_DROPPING && kind <= BUFFER_PROMISE; }
+/* Whether a buffer of this kind never makes a put wait. Not for BUFFER_POLICY and BUFFER_SHARED. */
+static inline bool buffer_unblocking(BufferKind kind) { return kind >= BUFFER_DROPPING; }
 
 /* The action for one more value. Not for BUFFER_POLICY and BUFFER_SHARED. */
 static inline BufferAdd buffer_add(const Buffer *b) {

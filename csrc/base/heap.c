@@ -67,7 +67,6 @@ Timer *heap_pop(Heap *heap) {
 
 void heap_remove(Heap *heap, Timer *timer) {
   uint32_t place = timer->place;
-  if (place == HEAP_NOWHERE) return;
   timer->place = HEAP_NOWHERE;
   HeapEntry last = heap->entries[--heap->count];
   if (heap_timer(last) == timer) return;

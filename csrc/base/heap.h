@@ -40,7 +40,7 @@ void heap_insert(Heap *heap, Timer *timer);
 /* Takes the first timer out. There must be one. */
 Timer *heap_pop(Heap *heap);
 
-/* Removes a sleeper's timer; does nothing if it is in no heap. */
+/* Removes a sleeper's timer, which is in this heap. */
 void heap_remove(Heap *heap, Timer *timer);
 
 /* The timer that is due first, or NULL. */

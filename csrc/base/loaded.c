@@ -35,8 +35,7 @@ bool stay_loaded_at(const void *address) {
   Dl_info info;
   if (!dladdr(address, &info)) return false;
   if (is_program(info.dli_fbase)) return true;
-  const void *library = info.dli_fname ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
-  return library != NULL;
+  return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
 }
 
 bool stay_loaded(void) {

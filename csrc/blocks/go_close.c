@@ -113,25 +113,25 @@ static int make_closer(lua_State *L) {
 
 /* ---- the hook ---- */
 
-/* Pushes argument i of the function that the hook was called for. */
-static bool push_argument(lua_State *co, const lua_Debug *ar, int i) {
+/* Pushes argument i of the function that the hook was called for, which has it. */
+static void push_argument(lua_State *co, const lua_Debug *ar, int i) {
   int extra = i - ar->nparams;
-  return (ar->isvararg && extra > 0 && lua_getlocal(co, ar, -extra)) || lua_getlocal(co, ar, i);
+  if (!(ar->isvararg && extra > 0 && lua_getlocal(co, ar, -extra))) (void)lua_getlocal(co, ar, i);
 }
 
 /* Pushes the variable whose `__close` is called: the first argument; or the second, if `__close` is a value with
    `__call`, which Lua inserts as the first argument. */
-static bool push_variable(lua_State *co, lua_Debug *ar) {
+static void push_variable(lua_State *co, lua_Debug *ar) {
   lua_getinfo(co, "fu", ar);
   int function = lua_gettop(co);
-  if (!push_argument(co, ar, 1)) return false;
+  push_argument(co, ar, 1);
   if (luaL_getmetafield(co, -1, "__close") != LUA_TNIL) {
     bool is_it = lua_rawequal(co, -1, function);
     lua_pop(co, 1);
-    if (is_it) return true;
+    if (is_it) return;
   }
   lua_pop(co, 1);
-  return push_argument(co, ar, 2);
+  push_argument(co, ar, 2);
 }
 
 /* The call hook: moves a variable to the closer, and cancels the call of its `__close`; but not of the guard's. If
@@ -141,10 +141,11 @@ static void move_variable(lua_State *co, lua_Debug *ar) {
   lua_rawgetp(co, LUA_REGISTRYINDEX, &chan_tag);
   Sched *S = (Sched *)lua_touserdata(co, sched);
   lua_getiuservalue(co, sched, SCHED_GUARD);
-  if (co != S->closing || !push_variable(co, ar)) {
+  if (co != S->closing) {
     lua_sethook(co, NULL, 0, 0);
     return;
   }
+  push_variable(co, ar);
   if (lua_rawequal(co, -1, guard)) return;
   if (!S->closer) {
     lua_getiuservalue(co, sched, SCHED_MAKE_CLOSER);

@@ -92,7 +92,7 @@ int park_return(lua_State *L, int status, lua_KContext alt) {
 /* Waits outside any go block, by running the loop. */
 static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   int status = sched_call_loop(L, S);
-  if (UNLIKELY(alt->shared) && alt->state != ALT_READY && status != LUA_OK && !shared_wait_withdraw(S, alt)) {
+  if (UNLIKELY(alt->shared) && status != LUA_OK && !shared_wait_withdraw(S, alt)) {
     shared_inbox_drain(L, S); /* seldom covered: another thread completes it just then */
   }
   uint8_t flags = alt->flags;

@@ -252,7 +252,7 @@ void sched_check_outside(lua_State *L, Sched *S, const char *what) {
 void sched_open(lua_State *L, uint64_t seed) {
   Sched *S = sched_self(L);
   *S = (Sched){.world = {.stride = 1, .left = 1, .looked = clock_ns()}, .next_id = 1};
-  S->world.random = seed ? seed : 1;
+  S->world.random = seed | 1; /* it must not be 0 */
   S->outside.flags = ALT_BARE;
   go_open(L);
   S->outside.co = lua_newthread(L);

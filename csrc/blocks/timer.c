@@ -21,7 +21,7 @@ void timer_reserve(lua_State *L, Sched *S) {
       heap_move(heap, storage, capacity);
       lua_setiuservalue(L, SCHED_SELF, SCHED_HEAP);
     } else {
-      lua_pop(L, 1); /* seldom covered: a finalizer ran at this very allocation */
+      lua_pop(L, 1);
     }
   }
 }

@@ -129,8 +129,8 @@ static void grow(lua_State *L, Chan *ch, int at) {
   uint32_t size = buffer_grown(b);
   lua_createtable(L, (int)size, 0);
   if (b->size >= size) { /* a finalizer has grown it meanwhile */
-    lua_pop(L, 1);       /* seldom covered: a finalizer ran at this very allocation */
-    return;              /* seldom covered: see above */
+    lua_pop(L, 1);
+    return;
   }
   uint32_t count = b->count;
   for (uint32_t i = 1; i <= count; i++) {
@@ -318,8 +318,8 @@ bool chan_close_begin(lua_State *L, Chan *ch, int at, int reason) {
   } else {
     attr_table(L, at);
     if (chan_is_closed(ch)) {
-      lua_pop(L, 1); /* uncovered: a finalizer has closed it meanwhile */
-      return false;  /* uncovered: see above */
+      lua_pop(L, 1); /* a finalizer has closed it meanwhile */
+      return false;
     }
     lua_pushvalue(L, reason);
     lua_rawseti(L, -2, ATTR_REASON);

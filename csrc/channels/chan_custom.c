@@ -326,7 +326,7 @@ static PutResult put(lua_State *L, Chan *ch, int at, int value) {
   if (UNLIKELY(ch->flags & CHAN_CLOSED)) return PUT_CLOSED; /* the policy has closed its channel */
   if ((full || (custom(ch)->is_admitting && ch->waiting[PUTS])) && !ch->waiting[TAKES]) return PUT_WAIT;
   if (custom(ch)->has_xform) step(L, ch, at, value);
-  else if (ask(L, ch, at, ADD, value, RAISE)) lua_pop(L, 1);
+  else (void)ask(L, ch, at, ADD, value, RAISE), lua_pop(L, 1);
   ch->put_total++;
   serve(L, ch, at);
   chan_check(ch);
@@ -343,7 +343,7 @@ static int take(lua_State *L, Chan *ch, int at) {
     admit(L, ch, at, w);
     n = size(L, ch, at, RAISE);
   }
-  if (n == 0 && UNLIKELY(ch->flags & CHAN_CLOSED && !custom(ch)->is_finished && !ch->waiting[PUTS])) {
+  if (n == 0 && UNLIKELY(ch->flags & CHAN_CLOSED && !custom(ch)->is_finished)) {
     finish(L, ch, at); /* the last waiting put belonged to an alts that has withdrawn it since the close */
     n = size(L, ch, at, RAISE);
   }
@@ -381,7 +381,7 @@ static bool can(lua_State *L, Chan *ch, int at, bool is_put) {
   return is_put ? !is_full(L, ch, at, RAISE) : size(L, ch, at, RAISE) > 0;
 }
 
-static bool is_closed(const Chan *ch) { return ch->flags & CHAN_CLOSED || chan_custom(ch)->closes_later; }
+static bool is_closed(const Chan *ch) { return chan_custom(ch)->closes_later; }
 
 static bool is_checked(const Chan *ch) { /* uncovered: for assertions; only a policy knows its count */
   const CustomChan *c = chan_custom(ch);

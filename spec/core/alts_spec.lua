@@ -1097,4 +1097,29 @@ describe("alts with buffer policies", function()
     v, port = rn.alts({ closing, { rn.chan(policy), 1 } }, { priority = true })
     assert.same({ nil, true }, { v, port == closing })
   end))
+
+  it("looks again when asking a policy has changed another channel with a policy", stage.sim(function()
+    local values, is_asked = {}, false
+    local closing, filled = rn.chan(fickle { false }), rn.chan {
+      full = function() return true end,
+      add = function(_, v) values[1] = v end,
+      remove = function() return table.remove(values) end,
+      count = function() return #values end,
+    }
+    local closer, filler = fickle { false }, fickle { false }
+    closer.count = function()
+      closing:close()
+      return 0
+    end
+    filler.count = function()
+      if not is_asked then filled:put_async "put meanwhile" end
+      is_asked = true
+      return 0
+    end
+    rn.alts { rn.chan(), rn.timeout(1) } -- so that the next ones wait without an allocation
+    local v, port = rn.alts({ closing, rn.chan(closer) }, { priority = true })
+    assert.same({ nil, true }, { v, port == closing })
+    v, port = rn.alts({ filled, rn.chan(filler) }, { priority = true })
+    assert.same({ "put meanwhile", true }, { v, port == filled })
+  end))
 end)

@@ -960,6 +960,23 @@ describe("priority_buffer", function()
   end))
 end)
 
+describe("a buffer policy", function()
+  it("may close its channel twice while it adds a value", within(function()
+    local ch
+    ch = rn.chan {
+      full = function() return false end,
+      add = function()
+        ch:close()
+        ch:close()
+      end,
+      remove = function() end,
+      count = function() return 0 end,
+    }
+    assert.is_true(ch:put(1))
+    assert.is_false(ch:put(2))
+  end))
+end)
+
 describe("an object that is no buffer", function()
   it("is not an unblocking buffer", function()
     assert.is_false(rn.unblocking_buffer(io.stdout))

@@ -1019,4 +1019,30 @@ describe("cancel", function()
     sim.each_seed(200, program)
     assert.is_true(cancels > 5000 and caught > 2500, ("%d cancelled, %d caught"):format(cancels, caught))
   end)
+
+  it("of a go block that is dying, which then dies of something else, is no error of its own", function()
+    local me
+    me = rn.go(function()
+      local _ <close> = setmetatable({}, { __close = function()
+        assert(rn.cancel(me, "again"))
+        coroutine.yield()
+      end })
+      error "first"
+    end)
+    rn.run()
+    assert.matches("called coroutine.yield", (select(2, me:take())))
+    assert.same({}, stage.heard())
+  end)
+
+  it("is raised again by a wait in a metamethod other than __close", function()
+    local ch, errors = rn.chan(), {}
+    local block = rn.go(function()
+      local lazy = setmetatable({}, { __index = function() return ch:take() end })
+      for i = 1, 2 do errors[i] = select(2, pcall(function() return lazy.x end)) end
+    end)
+    rn.step()
+    rn.cancel(block, "stop")
+    block:take()
+    assert.same({ "stop", "stop" }, errors)
+  end)
 end)

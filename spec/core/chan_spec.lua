@@ -1035,4 +1035,13 @@ describe("a channel", function()
       assert.is_true(n > 0)
     end))
   end)
+
+  it("keeps the order of its values when a finalizer puts while its buffer grows", stage.sim(function()
+    local ch, n = rn.chan(200), 0
+    for i = 1, 8 do ch:put(i) end
+    finalizers.at_once(function() n = ch:put "from the finalizer" and n + 1 end, function() ch:put(9) end)
+    assert.equal(1, n)
+    for i = 1, 8 do assert.equal(i, ch:take()) end
+    assert.same({ "from the finalizer", 9 }, { ch:take(), ch:take() })
+  end))
 end)

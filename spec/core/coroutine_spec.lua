@@ -415,4 +415,62 @@ describe("a go block whose coroutine somebody else closes", function()
     for _ = 1, 4 do collectgarbage() end
     assert.same({}, stage.others())
   end)
+
+  -- The coroutine of a go block that has not begun.
+  local function coroutine_of(result)
+    for i = 1, 10 do
+      local value = debug.getuservalue(result, i)
+      if type(value) == "thread" then return value end
+    end
+  end
+
+  it("or resumes before it has begun, and which yields, ends", function()
+    local result = rn.go(function() coroutine.yield "early" end)
+    local co = coroutine_of(result)
+    assert.same({ true, "early" }, { coroutine.resume(co) })
+    rn.step()
+    assert.matches("closed or resumed by other code", (select(2, result:take())))
+    assert.equal("suspended", coroutine.status(co))
+  end)
+
+  it("or resumes before it has begun, ends when the loop comes to it, and its code goes on outside", function()
+    local went_on = false
+    local result = rn.go(function()
+      rn.step()
+      went_on = true
+    end)
+    coroutine.resume(coroutine_of(result))
+    assert.is_true(went_on)
+    assert.matches("closed or resumed by other code", (select(2, result:poll())))
+    assert.same({}, stage.others())
+  end)
+
+  it("is found among go blocks that were collected", function()
+    for _ = 1, 200 do rn.go(function() rn.chan():take() end) end
+    local co, result = parked(function() rn.chan():take() end)
+    for _ = 1, 3 do
+      collectgarbage()
+      rn.step()
+    end
+    coroutine.close(co)
+    assert.matches("closed or resumed by other code", (select(2, result:take())))
+  end)
+
+  it("has variables, whose __close is called however it is written", function()
+    local log = {}
+    local function note(text) log[#log + 1] = text end
+    local object = setmetatable({}, {
+      __call = function(_, _, err) note("an object: " .. err) end,
+      __close = function() note "not called: the object is no variable" end,
+    })
+    local _, err = rn.go(function()
+      local _ <close> = setmetatable({}, { __close = object })
+      local _ <close> = setmetatable({}, { __close = function(_, ...) note("one and more: " .. ...) end })
+      local _ <close> = setmetatable({}, { __close = function(...) note("any number: " .. select(2, ...)) end })
+      local _ <close> = setmetatable({}, { __close = function(_, why) note("two: " .. why) end })
+      error("oops", 0)
+    end):take()
+    assert.equal("oops", err)
+    assert.same({ "two: oops", "any number: oops", "one and more: oops", "an object: oops" }, log)
+  end)
 end)

@@ -243,9 +243,10 @@ describe("driver", function()
   end)
 
   it("that raises ends an operation outside, which is withdrawn", function()
-    local ch = rn.chan()
+    local ch, shared = rn.chan(), rn.shared_chan()
     for name, wait in pairs {
       take = function() ch:take() end,
+      ["shared take"] = function() shared:take() end,
       put = function() ch:put(1) end,
       alts = function() rn.alts { ch, { ch, 1 } } end,
       sleep = function() rn.sleep(1000) end,
@@ -257,6 +258,7 @@ describe("driver", function()
       assert.equal(name, err[1])
       assert.equal(0, ch:stats().takes_waiting)
       assert.equal(0, ch:stats().puts_waiting)
+      assert.equal(0, shared:stats().takes_waiting)
     end
     rn.driver(nil)
     rn.run()

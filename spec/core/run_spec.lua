@@ -240,6 +240,17 @@ describe("run", function()
       assert.same({ 1, 2, 3, 4, 5 }, log)
     end)
 
+    it("returns how long a go block still sleeps, also if it does so for ever", function()
+      local sleeper = rn.go(rn.sleep, 1e6)
+      assert.is_true(rn.step() > 9e5)
+      rn.cancel(sleeper)
+      rn.step()
+      sleeper = rn.go(rn.sleep, 1e300)
+      assert.is_true(rn.step() > 1e12)
+      rn.cancel(sleeper)
+      assert.is_nil(rn.step())
+    end)
+
     it("runs all that become ready without a limit, a millisecond at a time", function()
       local n = 0
       local function nest()

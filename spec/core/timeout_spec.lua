@@ -433,4 +433,22 @@ describe("timeout", function()
     end
     error(("%g and %g ms"):format(alts_took, run_took))
   end)
+
+  for what, timers in pairs { ["the timers"] = 16, ["the windows of the timeouts"] = 12, ["nothing"] = 2 } do
+    it(("is the same when a finalizer asks for one while memory for %s grows"):format(what), function()
+      sim.run(function()
+        local all, by_finalizer = {}, nil
+        for i = 1, timers do all[i] = rn.timeout(i * 100) end
+        finalizers.at_once(function() by_finalizer = rn.timeout(5000) end, function() all[#all + 1] = rn.timeout(3000) end)
+        assert(by_finalizer)
+        for _, timeout in ipairs(all) do timeout:take() end
+        assert.equal(3000, sim.elapsed())
+        by_finalizer:take()
+        assert.equal(5000, sim.elapsed())
+        local mine
+        finalizers.at_once(function() by_finalizer = rn.timeout(1005) end, function() mine = rn.timeout(1000) end)
+        assert.equal(by_finalizer, mine)
+      end)
+    end)
+  end
 end)

@@ -733,4 +733,18 @@ describe("a channel with a transducer", function()
     for _ = 1, 4 do collectgarbage() end
     assert.is_nil(next(objects))
   end))
+
+  it("puts what the handler of its error puts behind what is being admitted", within(function()
+    local ch
+    ch = rn.chan(1, xforms.map(function(v) return v ~= "bad" and v or error "bad" end))
+    local accepted
+    local before = rn.on_error(function() ch:put_async("from the handler", function(ok) accepted = ok end) end)
+    ch:put_async "good"
+    ch:put_async "bad"
+    assert.equal("good", ch:take())
+    assert.equal("from the handler", ch:take())
+    settle()
+    rn.on_error(before)
+    assert.is_true(accepted)
+  end))
 end)

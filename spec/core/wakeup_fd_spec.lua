@@ -89,6 +89,16 @@ describe("wakeup_fd", function()
     uv.run "nowait"
   end)
 
+  it("lets wait_readable wait no longer than until the next timer", function()
+    local result
+    rn.driver {
+      wait = function() result = core.wait_readable(uv.backend_fd(), nil) end,
+      alive = function() return true end,
+    }
+    rn.sleep(5)
+    assert.is_true(result)
+  end)
+
   it("is the same descriptor each time, and is not readable after a step", function()
     local fd = core.wakeup_fd()
     assert.equal(fd, core.wakeup_fd())

@@ -549,6 +549,20 @@ describe("sim", function()
       assert.equal(10, sim.elapsed())
     end)
 
+    it("a go block that sleeps outside can be cancelled in it", function()
+      local outer = {}
+      for i = 1, 3 do outer[i] = rn.go(function() rn.sleep(100000 + i) end) end
+      rn.step()
+      sim.run(function()
+        for i = 1, 8 do rn.go(function() rn.sleep(10 + i) end) end
+        rn.sleep(1)
+        for i = 1, 3 do assert.is_true(rn.cancel(outer[i], "from inside")) end
+        rn.sleep(100)
+        assert.equal(101, sim.elapsed())
+      end)
+      for i = 1, 3 do assert.same({ nil, "from inside" }, { outer[i]:take() }) end
+    end)
+
     it("run and step are refused in it", stage.sim(function()
       assert.error_matches(function() rn.run() end, "run: cannot be called inside a go block")
       assert.error_matches(function() rn.step() end, "step: cannot be called inside a go block")

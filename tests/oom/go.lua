@@ -7,8 +7,17 @@ local core = require "runnel.core"
 local N = 16
 local results = {}
 for i = 1, N do results[i] = false end
-local closed = 0
+local closed, many_closed = 0, 0
 local oops = { "oops" }
+
+local MANY = 60
+local guard_of_many = setmetatable({}, { __close = function() many_closed = many_closed + 1 end })
+
+local function with_variables(n)
+  local guard <close> = guard_of_many
+  if n > 1 then with_variables(n - 1) end
+  error(guard and "with many variables", 0)
+end
 
 local function attempt()
   for i = 1, 6 do
@@ -35,16 +44,18 @@ local function attempt()
   end)
   results[12] = rn.go(function() return #rn.ps() > 0 end)
   results[13] = rn.go(function() return nil end)
+  results[14] = rn.go(select, "#", table.unpack({}, 1, MANY)) -- needs a larger stack
+  results[15] = rn.go(with_variables, MANY) -- so does what closes them
   rn.run()
 end
 
-local NAMES = { [7] = oops, [8] = "a message that has to be made", [9] = "while closing" }
+local NAMES = { [7] = oops, [8] = "a message that has to be made", [9] = "while closing", [15] = "with many variables" }
 
 local function check()
   rn.run()
   core.internal.report_unhandled() -- counts the errors before this takes them
   local died, reports = 0, t.reports()
-  for i = 1, 13 do
+  for i = 1, 15 do
     if results[i] then
       assert(results[i]:closed(), "a go block has not ended")
       local value, err = results[i]:take()
@@ -57,12 +68,14 @@ local function check()
         assert(value == i, "a result was lost")
       elseif i == 11 then
         assert(value == 11 or value == nil and t.refused() > 0)
+      elseif i == 14 then
+        assert(value == MANY, "a result was lost")
       end
     end
   end
   -- Nested go blocks may have died as well.
   assert(reports >= died, "a go block has died, and its error was not reported")
-  if t.refused() == 0 then assert(died == 4 and reports == 4 and closed == 1) end
+  if t.refused() == 0 then assert(died == 5 and reports == 5 and closed == 1 and many_closed == MANY) end
 end
 
 return attempt, check, true

@@ -5,6 +5,9 @@ local rn = require "runnel"
 local N = 12
 local sent, got = t.ledger(N)
 local a, b = rn.chan(), rn.chan(2)
+local many = {}
+for i = 1, 60 do many[i] = rn.chan() end
+many[61] = rn.timeout(1)
 
 local function attempt()
   t.go(function()
@@ -39,6 +42,7 @@ local function attempt()
   sent[12] = b:offer(12) and t.PUT or t.REFUSED
   local v = b:poll()
   if v then got[v] = got[v] + 1 end
+  rn.alts(many) -- waits with a larger stack than one operation needs
 end
 
 local function check()
