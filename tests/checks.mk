@@ -179,7 +179,7 @@ check-crashes: ## a machine crashes while a store works: each disk that this may
 check-crashes: NEEDED = sqlite
 check-crashes: BUILT  = $(if $(SEED),SEED=$(SEED)) $(if $(CRASHES),CRASHES=$(CRASHES))
 run-crashes: $(if $(SQLITE_MODULE),programs $(BUILD)/crashes.so)
-	$(if $(SQLITE_MODULE),$(LUA) tests/crashes/crashes.lua $(or $(CRASHES),$(if $(LONG),10000000,200000)) $(or $(SEED),$(COMMIT_SEED)),\
+	$(if $(SQLITE_MODULE),$(LUA) tests/crashes/crashes.lua $(or $(CRASHES),$(if $(LONG),10000000,300000)) $(or $(SEED),$(COMMIT_SEED)),\
 	  @echo 'crashes: skipped: libsqlite3 is not installed')
 
 # Random and table-driven programs on the C API.
