@@ -47,8 +47,8 @@ enum { PORTS_HELD = 1 };
 
 static Ports *ports_of(const Sched *S) { return S->port_hook ? CONTAINER_OF(S->port_hook, Ports, hook) : NULL; }
 
-/* Stops keeping a pump alive: it is collected once nothing can reach its channel. So it must not be in the list either: a
-   finalizer for which a stack that has overflowed has no room is not called. */
+/* Stops keeping a pump alive: it is collected once nothing can reach its channel. So it must not be in the list either:
+   a finalizer for which a stack that has overflowed has no room is not called. */
 static void let_go(lua_State *L, Ports *ports, Pump *pump) {
   if (pump->link.next) list_remove(&ports->pumps, &pump->link);
   lua_getiuservalue(L, SCHED_SELF, SCHED_PORTS);

@@ -192,8 +192,8 @@ static void end_holds(lua_State *L, Sched *S, Sharing *sharing) {
 
 /* __gc of the Sharing, when the state is closed. Its handles, which were made later, are finalized already, but for
    those that finalizers have made meanwhile, which Lua does not finalize, and those whose finalizer Lua has dropped,
-   which may be freed, as may the alts that waited on them: nothing else could reach their channels. After this nothing of
-   this state is in a queue any more, and no other thread can add to the inbox. */
+   which may be freed, as may the alts that waited on them: nothing else could reach their channels. After this nothing
+   of this state is in a queue any more, and no other thread can add to the inbox. */
 static int end_sharing(lua_State *L) {
   Sharing *sharing = (Sharing *)lua_touserdata(L, 1);
   Sched *S = sched_self(L);

@@ -39,9 +39,9 @@ typedef struct SharedDone {
   SharedChan *shared; /* the channel; NULL once the handle has been finalized */
 } SharedDone;
 
-/* A state's hold on a shared channel. Its memory is not part of the handle: Lua drops a finalizer for which a stack that
-   has overflowed has no room, and frees the handle while its hold is still in the list. So a hold does not point to its
-   handle, which is found by the weak table SHARED_HANDLES (shared_wait_push_handle). */
+/* A state's hold on a shared channel. Its memory is not part of the handle: Lua drops a finalizer for which a stack
+   that has overflowed has no room, and frees the handle while its hold is still in the list. So a hold does not point
+   to its handle, which is found by the weak table SHARED_HANDLES (shared_wait_push_handle). */
 struct SharedHold {
   Link link;         /* in Sharing.holds */
   SharedChan *chan;  /* the channel */
@@ -79,8 +79,8 @@ typedef struct Sharing {
 /* A user value of the Sharing: a weak table, the address of a shared channel -> its handle. */
 enum { SHARED_HANDLES = 1 };
 
-/* Pushes the handle of a hold and returns it, or pushes nil and returns NULL if nothing can reach the handle any more. Needs
-   LUA_MINSTACK free slots; does not raise. */
+/* Pushes the handle of a hold and returns it, or pushes nil and returns NULL if nothing can reach the handle any more.
+   Needs LUA_MINSTACK free slots; does not raise. */
 SharedHandle *shared_wait_push_handle(lua_State *L, const SharedHold *hold);
 
 /* To be called before the lists of handles or of waits change. Other threads look at these lists while this state is

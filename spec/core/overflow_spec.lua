@@ -31,8 +31,8 @@ local PLACES = {
   end,
 }
 
--- Handles of shared channels, and the go blocks that wait on them, become garbage when the stack has room for a collection
--- but, at one depth, not for its finalizers.
+-- Handles of shared channels, and the go blocks that wait on them, become garbage when the stack has room for a
+-- collection but, at one depth, not for its finalizers.
 local DROPPED <const> = [==[
 local rn = require "runnel"
 warn "@on"
@@ -43,7 +43,8 @@ local MAKE <const> = {
   function(c) local other = rn.shared_chan() rn.go(function() rn.alts { c, other, rn.chan() } end) end,
 }
 -- Large frames: the stack overflows after a few thousand calls.
-local endless = load("local function endless() local " .. ("a, "):rep(199) .. "a return 1 + endless() end return endless")()
+local names = ("a, "):rep(199) .. "a"
+local endless = load("local function endless() local " .. names .. " return 1 + endless() end return endless")()
 for depth = 1, 130 do
   local kept = {}
   for i = 1, 2 do
