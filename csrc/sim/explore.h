@@ -82,19 +82,14 @@ void explore_end(Explore *e);
    step. */
 uint32_t explore_choose(Explore *e, uint32_t n, ChoiceKind kind);
 
+/* The same, with the prefix's choice, or behind the prefix `tail`. */
+uint32_t explore_choose_or(Explore *e, uint32_t n, ChoiceKind kind, uint32_t tail);
+
+/* The strategy's choice among the first `ready` ready go blocks, and the timer if `n` counts it, too. */
+uint32_t explore_choose_ready(Explore *e, const World *w, uint32_t ready, uint32_t n);
+
 /* A choice of the program whose first alternative is the rule: at random, one of the others comes once in `odds`. */
 uint32_t explore_seldom(Explore *e, uint32_t n, uint32_t odds);
-
-/* The next ready go block, still in the run queue, which is not empty. Raises to end a run that is given up or went
-   astray; or a livelock. May fire a timer. */
-Link *explore_next(lua_State *L, Sched *S);
-
-/* How many of `n` steps a run that looks for leaks may still take: 0 if the go blocks that are left go on for ever, as
-   far as a fair order shows. `n` if no search runs. */
-uint32_t explore_steps_left(const World *w, uint32_t n);
-
-/* Nothing is ready in the world: time jumps, or the search's function gets the error of a deadlock. */
-void explore_rest(const World *w);
 
 /* After a run with the path as its prefix: the path becomes the next one that was not run. Returns false if there is
    none. */

@@ -1,5 +1,5 @@
-/* races.c: the races of a run: see reduce.h. Steps are numbered from 1 in clocks and in lists, so 0 is none. */
-#include "sim/reduce.h"
+/* races.c: see races.h. Steps are numbered from 1 in clocks and in lists, so 0 is none. */
+#include "sim/races.h"
 
 #include <stdlib.h>
 #include <string.h>

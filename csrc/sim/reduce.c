@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/races.h"
+#include "sim/run_key.h"
+
 /* ---- places ---- */
 
 /* Forgets the places from the k-th on. Their arrays stay, for those that come. */

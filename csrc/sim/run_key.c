@@ -1,6 +1,6 @@
-/* run_key.c: the key of a run: see reduce.h. Ids depend on the order in which things are made, so a go block or a channel
+/* run_key.c: see run_key.h. Ids depend on the order in which things are made, so a go block or a channel
    is named by the step that has made it; and a step by its go block, its number among that one's, and its choices. */
-#include "sim/reduce.h"
+#include "sim/run_key.h"
 
 /* A hash of two hashes, in this order (splitmix64's finalizer). */
 static uint64_t mix(uint64_t a, uint64_t b) {

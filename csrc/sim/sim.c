@@ -15,6 +15,7 @@
 #include "lifetimes/root.h"
 #include "sim/busy.h"
 #include "sim/explore.h"
+#include "sim/next_step.h"
 
 /* ---- the rules ---- */
 

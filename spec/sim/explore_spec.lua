@@ -561,7 +561,7 @@ At the end:
     it("that are wrong, and a wrong function, are refused at the caller's line", function()
       local at = "^spec/sim/explore_spec.lua:%d+: sim.explore: "
       local CASES = {
-        { "unknown option \"second\"; known: full, leaks, schedule, seconds, steps, timers", { second = 1 } },
+        { "unknown option \"second\"; known: full, leaks, schedule, seconds, share, steps, timers", { second = 1 } },
         { "a table of options expected, got a number", 1 },
         { "seconds: a number of at least 0 expected, got \"1\"", { seconds = "1" } },
         { "seconds: a number of at least 0 expected, got %-1", { seconds = -1 } },

@@ -125,7 +125,8 @@ static int lua_run(lua_State *L) {
 
 /* backtrack(e) -> whether there is another path, for the next run with the path as its prefix */
 static int lua_backtrack(lua_State *L) {
-  lua_pushboolean(L, explore_backtrack(check_explore(L)));
+  Explore *e = check_explore(L);
+  lua_pushboolean(L, e->reduce ? reduce_backtrack(e) : explore_backtrack(e));
   return 1;
 }
 
