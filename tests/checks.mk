@@ -18,7 +18,7 @@ RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SAN
 CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts crashes differences embed fuzz gc histories \
          host model mutants nats-memory nats-races httpd-memory httpd-races prove proxies sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
          shared-races soak soak-machines specs-long spin threads \
-         tls-memory tls-races valgrind websocket
+         tls-memory tls-races valgrind websocket world
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
 $(CHECKS:%=check-%): NEEDED = san
 $(CHECKS:%=check-%): BUILT  = $(CHECKED)
@@ -181,6 +181,15 @@ check-crashes: BUILT  = $(if $(SEED),SEED=$(SEED)) $(if $(CRASHES),CRASHES=$(CRA
 run-crashes: $(if $(SQLITE_MODULE),programs $(BUILD)/crashes.so)
 	$(if $(SQLITE_MODULE),$(LUA) tests/crashes/crashes.lua $(or $(CRASHES),$(if $(LONG),10000000,300000)) $(or $(SEED),$(COMMIT_SEED)),\
 	  @echo 'crashes: skipped: libsqlite3 is not installed')
+
+# The same programs by default, so that a failure is not one of chance. They wait more than they compute.
+check-world: ## random programs in reality and in a simulated world, which must have every outcome of reality; PROGRAMS=n, SEED=n, NOTION=sockets
+check-world: NEEDED = world
+check-world: BUILT  = $(if $(PROGRAMS),PROGRAMS=$(PROGRAMS)) $(if $(SEED),SEED=$(SEED)) $(if $(NOTION),NOTION=$(NOTION))
+WORLD_JOBS = 6
+run-world: programs
+	seq $(WORLD_JOBS) | RUNNEL='$(RUNNEL)' xargs -P $(WORLD_JOBS) -I @ $(LUA) tests/world/world.lua \
+	  $(or $(PROGRAMS),$(if $(LONG),10000,200)) $(or $(SEED),1) @ $(WORLD_JOBS) $(NOTION)
 
 # Random and table-driven programs on the C API.
 CAPI_TESTS = $(patsubst tests/capi/%.c,$(BUILD)/capi/%,$(wildcard tests/capi/*.c))
@@ -432,7 +441,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
               check-allocator check-fuzz check-threads check-shared check-nats check-sqlite check-httpd check-proxies \
               check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-histories check-crashes \
-              check-api check-host check-embed check-install check-static check-analyzer
+              check-world check-api check-host check-embed check-install check-static check-analyzer
 .PHONY: check-long
 check-long: ## all checks that take long; for a release
 	$(THEN) -j1 $(LONG_CHECKS)

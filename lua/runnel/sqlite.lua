@@ -427,7 +427,7 @@ function sqlite.open(path, opts)
     return lib.open(chan():name "sqlite", offer, close, path, opts.readonly, opts.create ~= false, busy, disk)
   end
   if simulated.world then
-    self.disk = simulated.twin("database").new(lib, path, open)
+    self.disk = simulated.twin("database").new(lib, path, busy, open)
     self.handle = self.disk.core
   else
     self.handle = open()

@@ -156,7 +156,21 @@ end
 ---@return runnel.http.Response? response
 ---@return any err
 function fakes.request(url, settings, streams)
-  local function ask() return response_of(url, settings, streams, answer(url, settings)) end
+  local function ask()
+    local at, set, n = url, settings, 0
+    while true do
+      local status, headers, body = answer(at, set)
+      local to, next_set, problem
+      if status and not handler then to, next_set, problem = current.twin("sim_redirect").next(at, set, status,
+        headers) end
+      if not to and not problem then return response_of(at, set, streams, status, headers, body) end
+      if core.is_chan(body) then body:close() end
+      n = n + 1
+      if to and n > settings.redirects then problem = ("Maximum (%d) redirects followed"):format(settings.redirects) end
+      if problem then return nil, responses.host(at) .. ": " .. problem end
+      at, set = to --[[@as string]], next_set --[[@as runnel.http.Settings]]
+    end
+  end
   if not settings.timeout then return ask() end
   local results, err = time_limit.new(responses.host(url) .. ": no response", settings.timeout):call(nil, ask)
   if results then return results[1], results[2] end

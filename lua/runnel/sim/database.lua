@@ -26,6 +26,9 @@ local absolute = disks.Disk.absolute
 ---@field depth integer how many calls from SQLite are running
 ---@field over boolean its host has ended, or it is closed
 ---@field bug any an error in one of the functions below
+---@field busy integer its busy timeout, ms
+---@field refuses boolean the next lock that another connection may have is refused
+---@field has_log boolean it has a write-ahead log, so that readers and a writer do not wait for each other
 local Connection = handles.class "runnel.sim.database"
 
 ---A file that SQLite has opened.
@@ -39,6 +42,9 @@ local Connection = handles.class "runnel.sim.database"
 
 -- Levels of locks (sqlite3.h).
 local SHARED <const>, RESERVED <const>, PENDING <const>, EXCLUSIVE <const> = 1, 2, 3, 4
+
+-- The lock of the writer among those on the memory (SQLite's wal.c).
+local WRITER <const> = 0
 
 -- ---- locks ----
 
@@ -61,10 +67,18 @@ local function is_locked(file, level)
   return false
 end
 
+-- Whether another connection has a lock just now, whose statement runs at the same time.
+local function is_refused(self)
+  local refuses = self.refuses
+  self.refuses = false
+  return refuses
+end
+
 local calls = {}
 
-function calls.lock(_, file, _, level)
+function calls.lock(self, file, _, level)
   if level <= file.level then return true end
+  if (level >= RESERVED or not self.has_log) and is_refused(self) then return false end
   if is_locked(file, level == SHARED and PENDING or RESERVED) then return false end
   if level == EXCLUSIVE and is_locked(file, SHARED) then
     file.level = PENDING -- no further readers
@@ -95,7 +109,10 @@ end
 
 function calls.share(_, file, _, first, n) return lock_memory(file, "share", first, n) end
 
-function calls.exclude(_, file, _, first, n) return lock_memory(file, "exclude", first, n) end
+function calls.exclude(self, file, _, first, n)
+  if first == WRITER and is_refused(self) then return false end
+  return lock_memory(file, "exclude", first, n)
+end
 
 function calls.unshare(_, file, _, first, n)
   for at = first, first + n - 1 do file.shared[at] = nil end
@@ -104,6 +121,7 @@ end
 
 -- The memory that the connections to a file share. It is a new one if no other uses it.
 function calls.memory(self, file)
+  self.has_log = true
   for _, other in ipairs(living(file.inode)) do file.memory = file.memory or other.memory end
   file.memory = file.memory or self.lib.memory()
   return file.memory
@@ -192,7 +210,23 @@ end
 ---The connection is closed, or its host has crashed.
 function Connection:stopped()
   drop(self)
-  self.world.databases[self] = nil
+  remove(self.world.databases, self)
+end
+
+---Call it before the C module works. A statement takes no time here, so that no other one finds its locks. In reality
+---it does, and a connection that does not wait for locks fails: in a search, this is a choice if another connection to
+---the file has work to do.
+function Connection:meet_others()
+  self.refuses = false
+  if self.busy > 0 then return end
+  local path = absolute(self.path)
+  for _, other in ipairs(self.world.databases) do
+    local is_at_work = other ~= self and other.core and current.awake[other.core] and other:lives()
+    if is_at_work and other.host.machine == self.host.machine and absolute(other.path) == path then
+      self.refuses = self.world.faults:perhaps()
+      return
+    end
+  end
 end
 
 -- What SQLite calls: returns the result, or nil and the name of an error.
@@ -285,16 +319,18 @@ local database = {}
 ---Makes the connection of a database on the host that runs.
 ---@param lib table the C module
 ---@param path string of the file
+---@param busy integer its busy timeout, ms
 ---@param open fun(disk: function): any makes the database of the C module
 ---@return runnel.sim.Connection
-function database.new(lib, path, open)
+function database.new(lib, path, busy, open)
   if not current.world:here() then
     core.internal.raise("open: this go block belongs to no host of the simulated world: start it in the function of "
       .. "world:host(name, f)")
   end
   local self = handles.new(Connection)
   self.lib, self.path, self.open, self.jobs, self.depth, self.over = lib, path, {}, {}, 0, false
-  self.world.databases[self] = true
+  self.busy, self.refuses, self.has_log = busy, false, false
+  table.insert(self.world.databases, self)
   self.core = open(function(...) return call(self, ...) end)
   return self
 end

@@ -95,6 +95,13 @@ function Faults:choose(names)
   return chosen_name
 end
 
+---In a search, chooses whether something happens that in reality may happen at any time, so that it is no fault.
+---@return boolean
+function Faults:perhaps()
+  if not is_search() then return false end
+  return self:way(2) == 2
+end
+
 ---Chooses one of n ways in which a fault happens.
 ---@param n integer
 ---@return integer

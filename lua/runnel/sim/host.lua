@@ -130,10 +130,12 @@ function Host:drop_running(after, a)
   self.world:end_running()
 end
 
--- The processes that the host has started, in that order.
+-- The processes that the host has started and that run, in that order.
 local function children_of(self)
   local list = {}
-  for _, child in pairs(self.children) do list[#list + 1] = child end
+  for _, child in pairs(self.children) do
+    if child.alive then list[#list + 1] = child end
+  end
   table.sort(list, function(a, b) return a.pid < b.pid end)
   return list
 end

@@ -4,8 +4,9 @@ local check = require "runnel.internal.check"
 local current = require "runnel.internal.world"
 local wires = require "runnel.sim.sim_wire"
 
--- How many bytes are under way, or have arrived and were not read, at most; and how many a read gets.
-local WINDOW, READ = 128 * 1024, 64 * 1024
+-- How many bytes are under way, or have arrived and were not read, at most: the buffers of a real system, which it
+-- makes larger when it likes, so that a write of much data may wait for the reader, or not. And how many a read gets.
+local SMALL, LARGE, LARGE_UNIX, READ = 128 * 1024, 4 * 1024 * 1024, 208 * 1024, 64 * 1024
 
 local AT_DATA = { "reset", "delay", "short", "silent" }
 local AT_LOCAL_DATA = { "short" }
@@ -27,6 +28,7 @@ local AT_LOCAL_DATA = { "short" }
 ---@field shut boolean this end has ended writing
 ---@field closed boolean
 ---@field writes table the writes that wait for room
+---@field window? integer how many bytes it may send that were not read; nil: not chosen yet
 local End = {}
 End.__index = End
 
@@ -205,6 +207,15 @@ local function write_error(self)
   return (self.broken or self.shut or self.is_pipe and self.other.closed) and "EPIPE" or nil
 end
 
+-- How many of these bytes there is room for. In a search it is a choice how large the buffers are.
+local function room_for(self, n)
+  local room = (self.window or SMALL) - self.other.under_way
+  if room >= n or self.window then return room end
+  local is_large = self.world.faults:perhaps()
+  self.window = not is_large and SMALL or self.is_pipe and LARGE_UNIX or LARGE
+  return self.window - self.other.under_way
+end
+
 ---Sends as much as there is room for. Returns the number of bytes; or nil, and the name of an error.
 ---@param data string
 ---@return integer? n
@@ -212,7 +223,7 @@ end
 function End:try_write(data)
   local err = write_error(self)
   if err then return nil, err end
-  local room = WINDOW - self.other.under_way
+  local room = room_for(self, #data)
   if #data == 0 then return 0 end
   if room <= 0 or #self.writes > 0 then return nil, "EAGAIN" end
   local part = #data > room and data:sub(1, room) or data
@@ -236,7 +247,7 @@ function End:flush()
   while #self.writes > 0 and not self.broken and not self.closed and self.host.born == self.born do
     local write = self.writes[1]
     if write.data then
-      local room = WINDOW - self.other.under_way
+      local room = room_for(self, #write.data)
       if room <= 0 then return end
       local part = write.data:sub(1, room)
       write.data = write.data:sub(room + 1)

@@ -217,11 +217,11 @@ end
 
 function ops.rename(host, from, to)
   local disk, a, b = host.disk, absolute(from), absolute(to)
+  local problem = disk:check_folder(a) or disk:check_folder(b) -- Linux looks up the folders first
+  if problem then return nil, problem end
   local inode, err = disk:find(a)
   if not inode then return nil, err end
   local other = disk:find(b)
-  local problem = not other and disk:check_folder(b)
-  if problem then return nil, problem end
   if a == b then return true end
   if inode.kind == "directory" and b:sub(1, #a + 1) == a .. "/" then return nil, "EINVAL" end
   if a:sub(1, #b + 1) == b .. "/" then return nil, "ENOTEMPTY" end

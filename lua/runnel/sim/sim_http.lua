@@ -5,10 +5,9 @@
 local require = require
 local answer = require "runnel.http.answer"
 local check = require "runnel.internal.check"
-local contexts = require "runnel.internal.trace_context"
+local connection = require "runnel.uv.uv_connection"
 local core = require "runnel.core"
 local current = require "runnel.internal.world"
-local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local time_limit = require "runnel.internal.time_limit"
 local upgrades = require "runnel.sim.upgrade"
@@ -32,6 +31,7 @@ local function place_of(url)
   return host, math.tointeger(tonumber(port)) or PORTS[scheme:lower()]
 end
 
+local CUT = "the connection has ended in the middle of the body"
 local SHOWN = 60 -- bytes of a body in the message
 
 -- A request or response as its message shows it.
@@ -40,10 +40,51 @@ local function message(head, body, id)
   return ("%s%s #%d\n"):format(head, text, id)
 end
 
+local AHEAD = 1024 -- pieces
+
+-- A body that is a channel may close with an error: then the request fails with it, and the server loses the client,
+-- whoever reads the body. And the client may read it ahead of the server. Returns a function that gives the error, or
+-- nil.
+local function watch_source(world, what, conn)
+  local pieces, failed = what.pieces, nil
+  if not pieces then return function() end end
+  local function go_on(ok, piece)
+    if ok then return piece end
+    if internal.is_cancelled(piece) then error(piece, 0) end -- the reader, and not the body
+    failed = piece
+    conn:close()
+    error(piece, 0)
+  end
+  local function next_piece() return go_on(pcall(pieces)) end
+  what.pieces = next_piece
+  if world.faults:perhaps() then
+    local ahead = core.chan(AHEAD)
+    guard.go(guard.nothing, nil, function()
+      local ok, piece = pcall(next_piece)
+      while ok and piece and ahead:put(piece) do ok, piece = pcall(next_piece) end
+      ahead:close(not ok and piece or nil)
+    end)
+    function what.pieces()
+      local piece, err = take(ahead)
+      if err ~= nil then error(err, 0) end
+      return piece
+    end
+  end
+  return function() return failed end
+end
+
+-- The response is there. The rest of a body that the server has not read may have been sent, or not.
+local function send_rest(world, what)
+  if not what.pieces or not world.faults:perhaps() then return end
+  pcall(function()
+    repeat until not what:read()
+  end)
+end
+
 ---Makes a request, in the running go block.
 ---@param url string
 ---@param req runnel.http.Request as the server's function gets it
----@param what { method: string, target: string, body: any }
+---@param what { method: string, target: string, body: any, pieces?: fun(): string?, read: function }
 ---@return integer? status nil if there is no response
 ---@return any headers or the error
 ---@return any body
@@ -53,12 +94,15 @@ function http.exchange(url, req, what)
   local world = current.world --[[@as runnel.sim.World]]
   local host, port = place_of(url)
   local place = ("%d %s:%d"):format(internal.host(), host, port)
-  local conn <close>, err = require("runnel.uv.socket").connect(host, port)
-  if not conn then return nil, err end
+  local opened, err = require("runnel.uv.socket").connect(host, port)
+  if not opened then return nil, err end
+  local attempt <close> = connection.attempt(opened)
+  local conn = opened --[[@as runnel.uv.Connection]]
   world.last_exchange = world.last_exchange + 1
   local id = world.last_exchange
   req.address = conn:address()
-  local exchange = { req = req }
+  local exchange = http.new_exchange(id, req, ("%s:%d: %s"):format(host, port, CUT))
+  local source_error = watch_source(world, what, conn)
   world.exchanges[id] = exchange
   local lines = conn:lines()
   local sent, why = conn:write(message(what.method .. " " .. what.target, what.body, id))
@@ -67,40 +111,82 @@ function http.exchange(url, req, what)
   world.exchanges[id] = nil
   local was_kept = world.kept[place]
   world.kept[place] = line ~= nil
+  if line then send_rest(world, what) end
+  if source_error() ~= nil then return nil, source_error() end
   if not line then
     return nil, why or ("%s:%d: the connection has ended without a response"):format(host, port), nil, was_kept
+  end
+  if core.is_chan(exchange.body) then -- the connection is open until all of the body has come
+    attempt.conn = nil
+    internal.on_close(exchange.body, function() conn:close() end)
   end
   return exchange.status, exchange.headers, exchange.body
 end
 
 -- ---- the server ----
 
-local WHAT = "the function of http.serve" -- in reports of errors
+local WHAT, TEXT = "the function of http.serve", "text/plain; charset=utf-8" -- in reports of errors; of texts
 
--- The headers with the type that http.serve gives a body without one.
-local function with_type(headers, body)
-  for name in pairs(headers or {}) do
-    if type(name) == "string" and name:lower() == "content-type" then return headers end
+---In place of the C module's request: what runnel.http.answer calls to send a response.
+---@class runnel.sim.Exchange
+---@field id integer
+---@field req runnel.http.Request
+---@field source table the client's request
+---@field conn runnel.uv.Connection the server's end
+---@field cut string the client's error if the body is cut
+---@field is_over boolean nothing can be sent any more
+---@field status? integer of the response, once it was sent
+---@field headers table
+---@field body any a string; or a channel of what is sent of the body
+local Exchange = {}
+Exchange.__index = Exchange
+
+---@param body? string nil: it is written later
+---@return boolean ok
+---@return boolean goes_on the body can be written
+function Exchange:respond(status, body, _, ...)
+  if self.is_over then return true, false end
+  local headers = {}
+  for i = 1, select("#", ...), 2 do
+    local name, value = select(i, ...)
+    local before = headers[name]
+    if type(before) == "table" then before[#before + 1] = value
+    else headers[name] = before and { before, value } or value end
   end
-  local copy = { ["content-type"] = type(body) == "table" and not core.is_chan(body) and "application/json"
-    or "text/plain; charset=utf-8" }
-  for name, value in pairs(headers or {}) do copy[name] = value end
-  return body ~= nil and copy or headers
+  self.status, self.headers, self.body = status, headers, body or core.chan()
+  self.conn:write(message(tostring(status), body, self.id))
+  return true, body == nil
 end
 
--- Calls the program's function, in a go block of the request.
+---@param id integer
+---@param req runnel.http.Request
+---@param cut string the client's error if the body is cut
+---@return runnel.sim.Exchange
+function http.new_exchange(id, req, cut)
+  return setmetatable({ id = id, req = req, cut = cut, source = req.core, is_over = false }, Exchange)
+end
+
+---The next piece of the body of the request; false at the end.
+function Exchange:read(n) return self.source:read(n) end
+
+---Parks until the client takes the piece.
+function Exchange:write(piece)
+  if piece ~= "" then internal.moving.put(self.body, piece) end
+  return true
+end
+
+---@param is_cut boolean
+function Exchange:finish(is_cut)
+  self.is_over = true
+  if core.is_chan(self.body) then self.body:close(is_cut and self.cut or nil) end
+  return true
+end
+
+-- Calls the program's function, and sends what it returns, in a go block of the request.
 local function call(self, exchange)
-  local req = exchange.req
-  if contexts.on then
-    contexts.begin(req.headers.traceparent, req.headers.tracestate, req.method .. " " .. req.path, "server")
-  end
-  local ok, status, headers, body = guard.call(WHAT, self.handler, req)
-  if not ok then status, headers, body = 500, nil, nil end
-  if exchange.is_late then
-    if core.is_chan(body) then ends.drop(body) end
-    return
-  end
-  exchange.status, exchange.headers, exchange.body = status, with_type(headers, body), body
+  if guard.call(WHAT, answer.give, exchange.req, self.handler) then return exchange:finish(false) end
+  if exchange.status then return exchange:finish(true) end
+  exchange:respond(500, "500: the server has failed\n", -1, "content-type", TEXT) -- as the real server says it
 end
 
 -- Cancels the go block of a request whose connection has ended.
@@ -119,16 +205,21 @@ local function first_line(input)
   return text:match "^([^\n]*)\n(.*)$"
 end
 
+-- The go block of a request has died: so does its WebSocket, which says so as on the real server.
+local function give_up(req)
+  if req.socket then req.socket:gone "its go block has been cancelled" end
+end
+
 -- Runs f in the go block of a request, and waits until it ends, the client goes away (`input` gets something), or the
 -- time is up; but a WebSocket may take as long as it likes. Returns whether it has ended, and whether the time is up.
 local function wait_for(self, req, input, f, ...)
-  local block = guard.started(guard.go(guard.nothing, nil, f, self, ...), "http.serve")
+  local block = guard.started(guard.go(give_up, req, f, self, ...), "http.serve")
   local ending <close> = setmetatable({ block = block, reason = "the client has closed the connection" }, Ending)
   self.running[block] = req
   local alarm <close> = guard.alarm(self.timeout > 0 and self.timeout or nil)
   local _, which = alts({ block, alarm.over, input }, PRIORITY)
   if which == 2 then time_limit.settle(core.sleep) end
-  if which == 2 and (req.is_upgraded or internal.has_ended(block)) then
+  if which == 2 and (req.is_upgraded or req.core.status or internal.has_ended(block)) then
     which = 1
     take(block)
   end
@@ -151,6 +242,9 @@ local function serve_upgrade(self, conn, line, rest)
   wait_for(self, req, nil, call_upgrade, req)
 end
 
+-- The connection of a request has ended.
+local Over = { __close = function(self) self.exchange:finish(true) end }
+
 -- Serves the request of a connection.
 local function serve(self, conn)
   local closing <close> = conn -- luacheck: ignore 211
@@ -161,12 +255,10 @@ local function serve(self, conn)
   local id = math.tointeger(tonumber(line:match "#(%d+)$"))
   local exchange = id and current.world.exchanges[id]
   if not exchange then return end
+  local over <close> = setmetatable({ exchange = exchange }, Over) -- luacheck: ignore 211
+  exchange.conn, exchange.is_over, exchange.req.core = conn, self.is_stopped, exchange
   local _, is_late = wait_for(self, exchange.req, input, call, exchange)
-  if is_late then
-    local body = "503: the answer took too long" -- as the real server says it
-    exchange.is_late, exchange.status, exchange.headers, exchange.body = true, 503, with_type(nil, body), body
-  end
-  if exchange.status then conn:write(message(tostring(exchange.status), exchange.body, id)) end
+  if is_late then exchange:respond(503, "503: the answer took too long\n", -1, "content-type", TEXT) end
 end
 
 -- Accepts connections until the server is closed.
@@ -190,6 +282,7 @@ end
 ---@field open integer connections
 ---@field owner? runnel.http.Server
 ---@field drains boolean no more are accepted
+---@field is_stopped boolean nothing is answered any more
 ---@field drained runnel.Channel<any>
 local Server = {}
 Server.__index = Server
@@ -210,11 +303,16 @@ function Server:drain()
     local socket = self.running[block].socket
     if socket then socket:drain() end
   end
-  if self.open == 0 then self.drained:close() end
+  -- The thread of the real server says so later.
+  if self.open == 0 then current.world:later(0, current.world:here(), self.drained.close, self.drained) end
 end
 
 ---Closes the server, and cancels the go blocks of its requests.
 function Server:stop()
+  self.is_stopped = true
+  for _, req in pairs(self.running) do
+    if getmetatable(req.core) == Exchange then req.core.is_over = true end
+  end
   self.conns:close()
   for _, block in ipairs(blocks_of(self)) do core.cancel(block, "the server has been closed") end
 end
@@ -232,7 +330,7 @@ function http.listen(host, port, handler, timeout, drained)
   local conns, where = require("runnel.uv.socket").listen(host, port)
   if not conns then return nil, where end
   local self = setmetatable({ handler = handler, timeout = timeout, conns = conns, running = {}, open = 0,
-    drains = false, drained = drained }, Server)
+    drains = false, is_stopped = false, drained = drained }, Server)
   guard.started(guard.go(guard.nothing, nil, accept, self, conns), "http.serve")
   return self, where
 end

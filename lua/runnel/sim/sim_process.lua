@@ -15,6 +15,8 @@ local fail = handles.fail
 
 local processes = {}
 
+local PIPE = 64 * 1024 -- bytes that a pipe of Linux has room for
+
 -- ---- pipes ----
 
 ---luv's pipe: the descriptors of the two ends of one.
@@ -23,6 +25,7 @@ function processes.pipe()
   local host = world:here()
   local a, b = connections.connect(world, host, host)
   a.is_pipe, b.is_pipe = true, true
+  a.window, b.window = PIPE, PIPE
   local read, write = files.new_fd(), files.new_fd()
   host.pipes[read], host.pipes[write] = a, b
   return { read = read, write = write }
@@ -42,16 +45,21 @@ function Handle:kill(signal) return processes.kill(self.pid, signal) end
 
 local function free(self) self.world:free_number(self.number) end
 
+-- The parent learns of the end. Until then the system keeps the process, so that signals to it are no error.
+local function reap(self, status)
+  self.parent.children[self.pid] = nil
+  self.on_exit(status.code, status.signal)
+end
+
 -- Ends the process; does not return if the running go block belongs to it.
 local function exit(self, status)
   if not self.alive then return end
   local world, code, signal = self.world, status.code, status.signal
   world:log(self, nil, "ends with %s", signal > 0 and "signal " .. signal or "status " .. code)
-  self.parent.children[self.pid] = nil
   self:close_all()
   local is_running = internal.host() == self.number
   internal.crash(self.number)
-  world:later(0, self.parent, self.on_exit, code, signal)
+  world:later(0, self.parent, reap, self, status)
   if is_running then self:drop_running(free, self) end
   free(self)
 end
@@ -68,7 +76,7 @@ function processes.kill(pid, signal)
   if not number then return fail "EINVAL" end
   local child = pid == host.pid and host or host.children[math.abs(pid)]
   if not child then return fail "ESRCH" end
-  if number > 0 and not signals.tell(child, number) then
+  if number > 0 and child.alive and not signals.tell(child, number) then
     child.world:later(0, nil, exit, child, { code = 0, signal = number })
   end
   return 0
@@ -153,7 +161,7 @@ function processes.spawn(file, options, on_exit)
   local streams = take_pipes(parent, options.stdio or {})
   local number = world:new_number(parent.name .. "/" .. file)
   local self = setmetatable({
-    number = number, name = parent.name .. "/" .. file, pid = number + 1000, parent = parent, on_exit = on_exit,
+    number = number, name = parent.name .. "/" .. file, pid = world:new_pid(), parent = parent, on_exit = on_exit,
     born = 1, alive = true, handles = {}, open_files = {}, pipes = {}, signals = {}, children = {}, finish = finish,
   }, { __index = parent })
   world.groups[number] = self

@@ -19,6 +19,7 @@ local host_of = internal.host
 ---@field hosts runnel.sim.Host[] in the order in which they were made
 ---@field groups table<integer, runnel.sim.Host> hosts and processes, by the numbers of their go blocks
 ---@field names string[] their names
+---@field last_pid integer of a process
 ---@field free integer[] numbers that were used and are free again
 ---@field programs table<string, function> what processes run, by command
 ---@field by_name table<string, runnel.sim.Host>
@@ -38,7 +39,7 @@ local host_of = internal.host
 ---@field began number when it began, ms
 ---@field inboxes integer how many subjects NATS' clients have made (sim/nats.lua)
 ---@field nats_servers table<runnel.sim.Host, table> what they keep (sim/nats/server.lua)
----@field databases table<runnel.sim.Connection, true> those of runnel.sqlite that are open
+---@field databases runnel.sim.Connection[] those of runnel.sqlite that are open
 local World = {}
 World.__index = World
 World.__sign = "world"
@@ -152,6 +153,13 @@ function World:new_number(name)
   local number = table.remove(self.free) or #self.names + 1
   self.names[number] = name
   return number
+end
+
+---A number for a process, as no other has had.
+---@return integer
+function World:new_pid()
+  self.last_pid = self.last_pid + 1
+  return self.last_pid
 end
 
 ---The group has ended.
@@ -347,7 +355,7 @@ end
 function World:ended()
   local databases = self.databases
   self.databases = {}
-  for connection in pairs(databases) do connection:stopped() end
+  for _, connection in ipairs(databases) do connection:stopped() end
 end
 
 -- ---- making one ----
@@ -380,7 +388,7 @@ function world.new(opts)
     hosts = {}, groups = {}, free = {}, programs = {}, names = {},
     by_name = {}, by_address = {}, addresses = 0, last_exchange = 0, exchanges = {}, kept = {}, inboxes = 0,
     nats_servers = {}, latencies = {}, cuts = {},
-    databases = {}, ran = false,
+    databases = {}, ran = false, last_pid = 1000,
     ms = opts.latency or 1, delays = opts.delays and check_delays(opts.delays) or { 10, 5000 },
     faults = faults.new(opts.faults, opts.probability, 4),
   }, World)

@@ -83,7 +83,7 @@ function Upgrade:read()
   if rest ~= "" then return rest end
   local piece, err = take(self.input)
   if piece then return piece end
-  if err == nil then return false end
+  if err == nil and not self.req.socket.why then return false end
   self.req.socket:gone "the client has closed the connection"
 end
 

@@ -19,6 +19,7 @@ end
 local function work(handle, disk)
   current.awake[handle] = nil
   if disk and not disk:lives() then return end
+  if disk then disk:meet_others() end
   handle:work(takes_all(handle))
   thread.look(handle, disk)
   if disk then disk:settle() end

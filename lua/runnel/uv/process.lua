@@ -356,9 +356,9 @@ local function start(self, file, for_luv, searches)
   local exit = self.exit
   local handle, pid, err
   handle, pid, err = starting.program(file, for_luv, function(code, signal)
+    local process = running[exit] -- before the handle is closed, which may have kept it
     loop.close(handle)
     local status = { code = signal == 0 and code or 128 + signal, signal = signal ~= 0 and signal or nil }
-    local process = running[exit]
     if process then
       running[exit] = nil
       process.handle = nil
@@ -375,6 +375,7 @@ local function start(self, file, for_luv, searches)
   end
   self.handle, self.pid = loop.made(handle, "uv.spawn", file), pid
   running[exit] = self
+  loop.keep(handle, self)
 end
 
 -- The process could not be started: makes its channels, and closes them with the error.
