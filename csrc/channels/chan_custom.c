@@ -364,7 +364,7 @@ static int take(lua_State *L, Chan *ch, int at) {
 static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
   if (custom(ch)->closes_later) return;
   luaL_checkstack(L, LUA_MINSTACK, NULL); /* closing must not stop half way */
-  if (!chan_close_begin(L, ch, at, reason)) return;
+  (void)chan_close_begin(L, ch, at, reason); /* of a channel that is no go block it allocates nothing */
   if (custom(ch)->is_busy) {
     custom(ch)->closes_later = true;
     return;

@@ -90,13 +90,23 @@ describe("wakeup_fd", function()
   end)
 
   it("lets wait_readable wait no longer than until the next timer", function()
-    local result
+    local result, due
     rn.driver {
       wait = function() result = core.wait_readable(uv.backend_fd(), nil) end,
       alive = function() return true end,
     }
     rn.sleep(5)
     assert.is_true(result)
+    rn.driver {
+      wait = function()
+        repeat local is_late = rn.now() > due until is_late
+        result = core.wait_readable(uv.backend_fd(), nil)
+      end,
+      alive = function() return true end,
+    }
+    due = rn.now() + 5
+    rn.sleep(4)
+    assert.is_false(result)
   end)
 
   it("is the same descriptor each time, and is not readable after a step", function()
