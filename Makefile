@@ -68,7 +68,7 @@ endif
 
 # The module is everything that other C modules may use. The library adds the Lua modules (csrc/librunnel), the
 # executable csrc/host.
-MODULE_FOLDERS  = base shared core lifetimes errors channels states blocks sim profile tracing port capi lua \
+MODULE_FOLDERS  = base json shared core lifetimes errors channels states blocks sim profile tracing port capi lua \
                   lua/internal lua/state
 LIBRARY_FOLDERS = librunnel
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
@@ -85,12 +85,17 @@ all_of          = $(if $(filter-out $(words $(1)),$(words $(2))),,$(2))
 STATIC_FOLDER   = $(BUILD)/static/libraries
 LIBRARY_PATHS  := $(shell $(CC) -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr ':' ' ') /usr/local/lib
 HOST_LUA_LIBS  ?= $(or $(if $(LUA_CHOSEN),,$(call archives,lua$(LUA_VERSION))),$(LUA_LIBS)) -lm
+# The executable carries its modules as bytecode, where Lua is linked into it, so that the two always fit: this Lua writes
+# it. `make BYTECODE=` leaves it out, for a compiler whose programs do not run here.
+BYTECODE       ?= $(if $(filter %.a,$(HOST_LUA_LIBS)),yes)
 EDIT_PARTS      = edit bsd md tinfo
 EDIT           := $(call has,histedit.h)
 HOST_EDIT_LIBS ?= $(if $(EDIT),$(or $(call all_of,$(EDIT_PARTS),$(call archives,$(EDIT_PARTS))),-ledit))
 EDITOR          = $(patsubst %,csrc/host/prompt/%.c,editing typed drawing keys editor)
 HOST_SOURCES    = $(filter-out $(if $(EDIT),,$(EDITOR)),$(wildcard csrc/host/*.c csrc/host/*/*.c))
 HOST_OBJECTS    = $(HOST_SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
+HOST_MODULES    = $(BUILD)/obj/$(if $(BYTECODE),compiled_)modules.o $(BUILD)/obj/host_modules.o
+HOST_LINKED     = $(filter-out $(BUILD)/obj/modules.o,$(LIB_OBJECTS)) $(HOST_MODULES)
 HOST_LUA_FILES  = $(sort $(wildcard lua/runnel/host/*.lua))
 HOST_CPPFLAGS   = -D_GNU_SOURCE -D_DARWIN_C_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
 $(HOST_OBJECTS): CPPFLAGS += $(HOST_CPPFLAGS)
@@ -225,9 +230,20 @@ $(DOC_TABLES) $(DOC_INDEX):
 	$(Q)$(LUA) $< $(DOC_PAGES) > $@.new
 	@mv $@.new $@
 
-$(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(DOC_TABLES) $(DOC_INDEX)
+# The Lua that the executable has, as an interpreter.
+$(BUILD)/compiler: scripts/san_lua.c Makefile $(LUA_KIND)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua host_modules librunnel/modules.h $(filter %.lua,$(filter-out $<,$^)) > $@.new
+	$(NEEDS)$(Q)$(CC) -std=c11 -D_POSIX_C_SOURCE=200809L $(LUA_CFLAGS) -O1 -o $@ $< $(HOST_LUA_LIBS) $(SYSTEM_LIBS)
+
+EMBED_IN_HOST = $(if $(BYTECODE),$(BUILD)/compiler scripts/embed.lua --compiled,$(LUA) scripts/embed.lua)
+COMPILER      = $(if $(BYTECODE),$(BUILD)/compiler)
+$(BUILD)/compiled_modules.c: $(LUA_FILES) scripts/embed.lua $(COMPILER)
+	@mkdir -p $(@D)
+	$(Q)$(EMBED_IN_HOST) runnel_modules librunnel/modules.h $(LUA_FILES) > $@.new
+	@mv $@.new $@
+$(BUILD)/host_modules.c: $(HOST_LUA_FILES) $(DOC_TABLES) $(DOC_INDEX) scripts/embed.lua $(COMPILER)
+	@mkdir -p $(@D)
+	$(Q)$(EMBED_IN_HOST) host_modules librunnel/modules.h $(HOST_LUA_FILES) $(DOC_TABLES) $(DOC_INDEX) > $@.new
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)
@@ -236,7 +252,7 @@ $(HOST_KIND): # the host is built again after libedit was installed or removed
 	@rm -f $(@D)/*-editor
 	@touch $@
 
-$(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o $(COUNTS)
+$(BUILD)/bin/runnel: $(HOST_OBJECTS) $(HOST_LINKED) $(COUNTS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(COUNTED) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) $(SYSTEM_LIBS)
 
@@ -281,7 +297,7 @@ $(BUILD)/static/linked.o: csrc/host/linked.c Makefile $(LUA_KIND) $(STATIC_KIND)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(STATIC_PARTS:%=-DRUNNEL_LINKED_%) $(if $(STATIC_LUV),-DRUNNEL_LINKED_LUV) $(CFLAGS) -c -o $@ $<
 
-$(BUILD)/bin/runnel-static: $(filter-out %/linked.o,$(HOST_OBJECTS)) $(BUILD)/static/linked.o $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o $(STATIC_OBJECTS)
+$(BUILD)/bin/runnel-static: $(filter-out %/linked.o,$(HOST_OBJECTS)) $(BUILD)/static/linked.o $(HOST_LINKED) $(STATIC_OBJECTS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -static -o $@ $^ $(STATIC_LIBS) $(SYSTEM_LIBS)
 
@@ -375,7 +391,7 @@ C_FILES   = $(wildcard csrc/*/*.c csrc/*/*/*.c scripts/*.c tests/*.c tests/*/*.c
 LUA_TREES = $(wildcard lua csrc/site spec examples bench scripts tests)
 
 # Releases of clang-format differ in some lines, so only one release checks them.
-FORMATTED    = $(C_FILES) $(wildcard csrc/*/*.h csrc/*/*/*.h tests/*.h examples/embed/*.c)
+FORMATTED    = $(C_FILES) $(wildcard csrc/*/*.h csrc/*/*/*.h tests/*.h tests/*/*.h examples/embed/*.c)
 CLANG_FORMAT = 14
 lint-format:
 	@if clang-format --version | grep -q 'version $(CLANG_FORMAT)\.'; then clang-format --dry-run --Werror $(FORMATTED); \

@@ -1,11 +1,13 @@
--- lua embed.lua [--bare] ARRAY HEADER FILE...: prints a C file with the Lua modules in it, as an array of Module with
--- the name ARRAY (csrc/librunnel/modules.h). HEADER is what the C file includes. A FILE below lua/ is the module that
--- `require` would find there; one elsewhere is a module by its own name. With --bare the modules have no comments.
+-- lua embed.lua [--bare|--compiled] ARRAY HEADER FILE...: prints a C file with the Lua modules in it, as an array of
+-- Module with the name ARRAY (csrc/librunnel/modules.h). HEADER is what the C file includes. A FILE below lua/ is the
+-- module that `require` would find there; one elsewhere is a module by its own name. With --bare the modules have no
+-- comments. With --compiled they are bytecode, of the Lua that runs this, with all that messages and tracebacks need.
 -- lua embed.lua --text FILE...: prints the modules without comments, each as the byte 1, its name, a line feed and its
 -- code.
 local bare = (arg[1] == "--bare" or arg[1] == "--text") and require "scripts.bare_lua"
 local is_text = arg[1] == "--text"
-if bare then table.remove(arg, 1) end
+local is_compiled = arg[1] == "--compiled"
+if bare or is_compiled then table.remove(arg, 1) end
 
 -- The code of a file, its path as `require` knows it, and the name of its module.
 local function read(file_name)
@@ -13,6 +15,7 @@ local function read(file_name)
   local code = file:read "a"
   if bare then code = bare(code) end
   local path = file_name:match "^lua/(.*)$" or file_name:match "[^/]*$"
+  if is_compiled then code = string.dump(assert(load(code, "@" .. path, "t"))) end
   return code, path, (path:gsub("%.lua$", ""):gsub("/init$", ""):gsub("/", "."))
 end
 

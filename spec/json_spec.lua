@@ -2,6 +2,8 @@
 -- and "refuses every other text" are those that parsers of JSON are known to get wrong.
 
 local json = require "runnel.json"
+local long = require "spec.support.long"
+local model = require "spec.support.json_model"
 
 describe("JSON", function()
   local function round(value)
@@ -32,6 +34,36 @@ describe("JSON", function()
 
   it("writes floats as short as possible", function()
     assert.equal("[0.1,1e+300,2.0,0.30000000000000004,-0.0]", json.encode { 0.1, 1e300, 2.0, 0.1 + 0.2, -0.0 })
+  end)
+
+  it("writes floats with the fewest digits that are read back as the same", function()
+    local function digits_of(text)
+      return #text:gsub("e.*", ""):gsub("[-.]", ""):gsub("^0+", ""):gsub("0+$", "")
+    end
+    local function check(value)
+      local text = json.encode(value)
+      assert(("%a"):format(value) == ("%a"):format(json.decode(text)) and text:find "[.e]", text)
+      local fewer = digits_of(text) - 1
+      if fewer < 1 then return end
+      local short = ("%%.%dg"):format(fewer):format(value)
+      assert(tonumber(short) ~= value, short)
+    end
+    for _, one in ipairs {
+      { 5e-324, "5e-324" }, { 1e-310, "1e-310" }, { 0x1p-1022, "2.2250738585072014e-308" }, { 1e15, "1e+15" },
+      { 123456789012345680.0, "1.2345678901234568e+17" }, { 9007199254740993.0, "9007199254740992.0" },
+      { 1e-4, "0.0001" }, { 1e-5, "1e-05" }, { 0.1 + 0.7, "0.7999999999999999" },
+      { 999999999999999.0, "999999999999999.0" },
+      -- The nearest numbers of 16 digits are read as other floats, those after them as these.
+      { 0x1p-44, "5.684341886080802e-14" }, { 0x1p-778, "6.290184345309701e-235" },
+    } do
+      assert.equal(one[2], json.encode(one[1]))
+    end
+    for exponent = -1074, 1023 do check(2.0 ^ exponent) end
+    for _ = 1, long.times(1000, 300000) do
+      local value = string.unpack("d", string.pack("i8", math.random(0)))
+      if value == value and math.abs(value) < math.huge then check(value) end
+      check(math.random(0, 10 ^ math.random(1, 17) // 1 | 0) / 10.0 ^ math.random(0, 20))
+    end
   end)
 
   it("writes floats with a point in any locale", function()
@@ -124,6 +156,30 @@ describe("JSON", function()
     end
   end)
 
+  it("decides what RFC 8259 leaves open", function()
+    for text, value in pairs {
+      ["[0.4e00669999999999999999999999999999999999999999999999999999999999999999999999999999999999]"] = false,
+      ["[123.456e-789]"] = { 0.0 }, ["[-1e+9999]"] = false, ["[1.5e+9999]"] = false, ["[-123123e100000]"] = false,
+      ["[123123e-10000000]"] = { 0.0 }, ["[0e99999999999999999999]"] = { 0.0 },
+      ["[-123123123123123123123123123123]"] = { -123123123123123123123123123123.0 },
+      ["[100000000000000000000]"] = { 1e20 }, ["[-237462374673276894279832749832423479823246327846]"] =
+      { -237462374673276894279832749832423479823246327846.0 },
+      ["[0." .. ("0"):rep(400) .. "1e401]"] = { 1.0 }, ["[" .. ("9"):rep(400) .. "e-399]"] = { 10.0 },
+      ['["\\uDADA"]'] = false, ['["\\uD888\\u1234"]'] = false, ['["\\uD800\\n"]'] = false, ['["\\uDd1ea"]'] = false,
+      ['["\\uD800\\uD800\\n"]'] = false, ['["\\ud800"]'] = false, ['["\\ud800abc"]'] = false,
+      ['["\\uDd1e\\uD834"]'] = false, ['["\\uDFAA"]'] = false, ['["\u{65e5}\xd1\x88\xfa"]'] = false,
+      ['["\xed\xa0\x80"]'] = false, ['["\xff"]'] = false, ['["\x81"]'] = false, ['["\xf4\xbf\xbf\xbf"]'] = false,
+      ['["\xfc\x83\xbf\xbf\xbf\xbf"]'] = false, ['["\xfc\x80\x80\x80\x80\x80"]'] = false, ['["\xe0\xff"]'] = false,
+      ["\xff\xfe[\0\"\0\xe9\0\"\0]\0"] = false, ["\0[\0\"\0\xe9\0\"\0]"] = false, ["\u{FEFF}{}"] = false,
+      [("["):rep(500) .. ("]"):rep(500)] = false,
+    } do
+      local got = json.decode(text)
+      assert.same(value or nil, got, text)
+    end
+    assert.same({ nil, "not JSON: a byte order mark at byte 1" }, { json.decode "\u{FEFF}{}" })
+    assert.same({ nil, "not JSON: a byte order mark at byte 6" }, { json.decode '{"a":\u{FEFF}1}' })
+  end)
+
   it("reads what others write", function()
     assert.same({ a = { 1, 2.5, "é\u{1D11E}/" }, b = { c = json.null } },
       json.decode ' {"a" : [ 1 ,2.5,"\\u00e9\\ud834\\udd1e\\/"],\n"b":{"c":null}} ')
@@ -182,6 +238,84 @@ describe("JSON", function()
     refused({ deep }, "value" .. ("[1]"):rep(100) .. ": more than 100 nested tables")
   end)
 
+  it("writes the names of an object in the order of their bytes, however many there are", function()
+    for _, n in ipairs { 1, 2, 7, 8, 9, 10, 100, 3000 } do
+      local value, names = {}, {}
+      for i = 1, n do
+        names[i] = ("%s%d"):format(("\u{100}aAz_\0"):rep(i % 3), i)
+        value[names[i]] = i
+      end
+      assert.equal((model.encode(value)), json.encode(value))
+      assert.equal(model.encode(value, { indent = 1 }), json.encode(value, { indent = 1 }))
+    end
+  end)
+
+  it("asks the metamethods of a table for its fields and elements, as a program does", function()
+    local hidden = { b = { 2 }, a = 1, n = { x = 3 } }
+    local object = setmetatable({}, { __index = hidden, __pairs = function() return next, hidden, nil end })
+    assert.equal('{"a":1,"b":[2],"n":{"x":3}}', json.encode(object))
+    local list = setmetatable({}, {
+      __index = function(_, i) return i * i end,
+      __len = function() return 20 end,
+      __pairs = function()
+        return function(_, i) if i < 20 then return i + 1, true end end, nil, 0
+      end,
+    })
+    assert.equal(model.encode(list), json.encode(list))
+    assert.equal("[1,4,9,16", json.encode(list):sub(1, 9))
+    local many = {}
+    for i = 1, 30 do many["k" .. i] = i end
+    assert.equal(json.encode(many), json.encode(setmetatable({}, {
+      __index = many, __pairs = function() return next, many, nil end,
+    })))
+    local class = { method = print }
+    class.__index = class
+    assert.equal('{"x":1}', json.encode(setmetatable({ x = 1 }, class)))
+    local raises = setmetatable({}, { __pairs = function() error("no fields", 0) end })
+    assert.same({ false, "no fields" }, { pcall(json.encode, { raises }) })
+    local inner = setmetatable({}, { __pairs = function() return next, { text = json.encode { 1 } }, nil end,
+      __index = function() return json.encode { 2 } end })
+    assert.equal('[{"text":"[2]"}]', json.encode { inner })
+  end)
+
+  it("says that a metamethod must not wait", function()
+    local rn = require "runnel"
+    local slow = setmetatable({}, { __pairs = function() return rn.chan():take() end })
+    local result = rn.go(function() return { pcall(json.encode, slow) } end):take()
+    assert.is_false(result[1])
+    assert.matches("impossible across a C call", result[2])
+  end)
+
+  it("is safe from finalizers that change what is encoded", function()
+    -- In a thread, whose state is small: the collector runs all the time.
+    local done = require("runnel").thread(function(rounds)
+      local json_there, value = require "runnel.json", {}
+      local function arm()
+        setmetatable({}, { __gc = function()
+          for key in pairs(value) do value[key] = nil end
+          arm()
+        end })
+      end
+      collectgarbage("incremental", 1, 10000)
+      arm()
+      local n = { good = 0, changed = 0 }
+      for _ = 1, rounds do
+        for i = 1, 40 do value[("name%d-%d"):format(math.random(5), i)] = { text = ("x"):rep(100) } end
+        local ok, text, problem = pcall(json_there.encode, { value, value })
+        if ok and text then
+          assert(json_there.decode(text))
+          n.good = n.good + 1
+        else
+          assert(not ok or problem:find "nil cannot be sent", problem)
+          n.changed = n.changed + 1
+        end
+      end
+      return n
+    end, long.times(100, 10000))
+    local n = assert(done:take())
+    assert.is_true(n.good > 0, n.good)
+  end)
+
   it("raises at the caller's line if it is called wrongly", function()
     local function raises(text, f, ...)
       local ok, err = pcall(f, ...)
@@ -195,5 +329,84 @@ describe("JSON", function()
       local _ = json.encode({}, { indent = 1.5 })
     end)
     raises("decode: a string expected, got nothing", function() local _ = json.decode(nil) end)
+  end)
+
+  -- ---- the same as a model of it ----
+
+  local PIECES = { '"', '"', "{", "}", "[", "]", ",", ",", ":", " ", "\n", "null", "true", "false", "0", "1", "-", ".5",
+    "12", "e", "E+3", "-7", "\\", "\\n", "\\u", "\\u00e9", "\\ud834", "\\udd1e", "a", "b", "\u{e9}", "\u{1D11E}",
+    "\xff", "\xe9", "\0", "\127", "\u{FEFF}", '"a":', '"b":1', "1.5", "9223372036854775807", "9223372036854775808",
+    "1e400" }
+
+  local function word()
+    local parts = {}
+    for i = 1, math.random(0, 4) do parts[i] = PIECES[math.random(#PIECES)] end
+    return table.concat(parts)
+  end
+
+  local random_value
+  local SIMPLE = {
+    function() return math.random(-1000, 1000) end, function() return math.random(0) end,
+    function() return math.random(-9999, 9999) / 100 end,
+    function() return math.random() * 10.0 ^ math.random(-30, 30) end,
+    function() return math.random() < 0.5 end, function() return json.null end, word, word,
+    function() return print end, function() return 0 / 0 end, function() return math.huge end,
+  }
+  function random_value(depth, is_good)
+    local kind = math.random(10)
+    if depth > 4 or kind < 5 then
+      local value = SIMPLE[math.random(is_good and 6 or math.random(#SIMPLE))]()
+      return value
+    end
+    local value = {}
+    local n = math.random(0, kind == 9 and 40 or 5)
+    for i = 1, n do
+      local key = i
+      if kind > 7 then key = is_good and "k" .. math.random(99) or word() end
+      if not is_good and math.random(200) == 1 then key = ({ 2.5, true, i + 7, "\xff" })[math.random(4)] end
+      value[key] = random_value(depth + 1, is_good)
+    end
+    if kind == 5 then json.array(value) end
+    if kind == 6 then
+      local fields = value
+      value = setmetatable({}, { __index = fields, __len = function() return #fields end,
+        __pairs = function() return next, fields, nil end })
+    end
+    return value
+  end
+
+  it("does what a model of it does, with random values", function()
+    for _ = 1, long.times(300, 300000) do
+      local value, opts = random_value(0, math.random() < 0.5), { indent = math.random(0, 3), name = "v" }
+      if opts.indent == 3 then opts = nil end
+      local text, problem = json.encode(value, opts)
+      local expected, expected_problem = model.encode(value, opts)
+      assert.equal(expected, text)
+      -- If several parts are wrong, it may be another one that is named.
+      if problem ~= expected_problem then assert.matches("^v", problem) end
+      if text then
+        local again = json.decode(text)
+        assert.same(model.decode(text), again)
+        assert.equal(text, json.encode(again, opts))
+      end
+    end
+  end)
+
+  it("does what a model of it does, with random texts", function()
+    local function check(text)
+      local value, problem = json.decode(text)
+      local expected, expected_problem = model.decode(text)
+      assert.equal(expected_problem, problem, text)
+      assert.same(expected, value, text)
+      if math.type(expected) then assert.equal(math.type(expected), math.type(value), text) end
+    end
+    for _ = 1, long.times(300, 500000) do
+      check(word() .. word())
+      local text = json.encode(random_value(0, true), { indent = math.random(0, 1) })
+      check(text)
+      local at, n = math.random(#text), math.random(0, 2)
+      check(text:sub(1, at - 1) .. PIECES[math.random(#PIECES)] .. text:sub(at + n))
+      check(text:sub(1, at - 1))
+    end
   end)
 end)

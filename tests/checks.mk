@@ -15,7 +15,7 @@ THREADS_SANITIZED = -fsanitize=thread --param=tsan-instrument-func-entry-exit=0
 RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)'
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
-CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts differences embed fuzz gc histories \
+CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts crashes differences embed fuzz gc histories \
          host model nats-memory nats-races httpd-memory httpd-races prove proxies sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
          shared-races soak soak-machines specs-long spin threads \
          tls-memory tls-races valgrind websocket
@@ -169,11 +169,18 @@ run-soak-machines: programs
 	$(if $(LONG),$(LUA) tests/soak/soak_machines.lua 800 $(or $(SEED),0) 3)
 	$(LUA) tests/soak/soak_jobs.lua $(if $(LONG),300,10) $(or $(SEED),0)
 
-check-histories: ## processes on a store and a nats-server are killed, stopped and disturbed: their histories are linearizable; LONG=1: an hour; SEED=n
+check-histories: ## processes on a store, a nats-server and three are killed, stopped and disturbed: their histories are linearizable; ROUNDS=n, or 60m, as with LONG=1; SEED=n
 check-histories: NEEDED = cluster
-check-histories: BUILT  = $(if $(SEED),SEED=$(SEED))
+check-histories: BUILT  = $(if $(SEED),SEED=$(SEED)) $(if $(ROUNDS),ROUNDS=$(ROUNDS))
 run-histories: programs
-	$(LUA) tests/histories/histories.lua $(if $(LONG),260,1) $(or $(SEED),$(COMMIT_SEED))
+	$(LUA) tests/histories/histories.lua $(or $(ROUNDS),$(if $(LONG),60m,1)) $(or $(SEED),$(COMMIT_SEED))
+
+check-crashes: ## a machine crashes while a store works: each disk that this may leave is right; CRASHES=n, LONG=1: ten million; SEED=n
+check-crashes: NEEDED = sqlite
+check-crashes: BUILT  = $(if $(SEED),SEED=$(SEED)) $(if $(CRASHES),CRASHES=$(CRASHES))
+run-crashes: $(if $(SQLITE_MODULE),programs $(BUILD)/crashes.so)
+	$(if $(SQLITE_MODULE),$(LUA) tests/crashes/crashes.lua $(or $(CRASHES),$(if $(LONG),10000000,200000)) $(or $(SEED),$(COMMIT_SEED)),\
+	  @echo 'crashes: skipped: libsqlite3 is not installed')
 
 # Random and table-driven programs on the C API.
 CAPI_TESTS = $(patsubst tests/capi/%.c,$(BUILD)/capi/%,$(wildcard tests/capi/*.c))
@@ -362,6 +369,10 @@ SCENARIOS = $(BUILD)/tests/scenarios.o $(BUILD)/tests/memory.o
 $(BUILD)/nats_oom $(BUILD)/sqlite_oom $(BUILD)/httpd_oom $(BUILD)/http_oom: $(SCENARIOS) $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(MODULE_LIBS) $(LIBS)
 
+# A module for Lua, on the same libsqlite3 as runnel.sqlite.
+$(BUILD)/crashes.so: $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/crashes/*.c))
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $^ $(SQLITE_LIBS) -pthread
+
 $(BUILD)/tls: $(BUILD)/tests/tls/tls.o $(SCENARIOS) $(OBJECTS) $(TLS_OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(TLS_LIBS) $(LIBS)
 # zlib's archive, if there is one, so that its allocations fail, too.
@@ -425,7 +436,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
               check-allocator check-fuzz check-threads check-shared check-nats check-sqlite check-httpd check-proxies \
-              check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-histories \
+              check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-histories check-crashes \
               check-api check-host check-embed check-install check-static check-analyzer check-mcdc
 .PHONY: check-long
 check-long: ## all checks that take long; for a release

@@ -53,7 +53,7 @@ bool driver_wait_readable(lua_State *L, Sched *S, int fd, int other, int64_t ns)
 /* Waits in the driver on top of L, and pops it. */
 static void wait_in(lua_State *L, const Sched *S, int64_t ns) {
   const int64_t longest = MAX_WAIT_NO_WAKEUP_MS * CLOCK_MS;
-  bool may_have_news = driver_has_ports(S) || shared_wait_is_alive(S) || S->watch_hook;
+  bool may_have_news = driver_has_ports(S) || shared_wait_is_alive(L, S) || S->watch_hook;
   if (may_have_news && !S->wakeup_is_watched && (ns < 0 || ns > longest)) ns = longest;
   lua_getfield(L, -1, "wait");
   lua_insert(L, -2);
@@ -93,5 +93,5 @@ bool driver_has_events(lua_State *L) {
 bool driver_alive(lua_State *L) {
   const Sched *S = sched_self(L);
   if (S->world.clock.is_virtual) return false;
-  return driver_has_ports(S) || shared_wait_is_alive(S) || driver_has_events(L);
+  return driver_has_ports(S) || shared_wait_is_alive(L, S) || driver_has_events(L);
 }

@@ -11,7 +11,7 @@ typedef struct Others {
   /* Stops the alt's wait on its shared channels. A value that has arrived for it goes back. */
   void (*abandon)(Sched *S, Alt *alt);
   /* Whether another thread may complete the alt, or has completed it. */
-  bool (*is_open)(const Alt *alt);
+  bool (*is_open)(const Sched *S, const Alt *alt);
   /* Whether another thread may close a channel with CHAN_DONE_SHARED. */
   bool (*may_close)(const Chan *done);
 } Others;

@@ -80,7 +80,7 @@ static bool may_be_abandoned(const Go *go) {
   if (alt->state == ALT_NEW) return true;
   if (alt->count == 0 || !alt_is_active(alt)) return false;
   const Others *others = go->chan.sched->others;
-  if (UNLIKELY(alt->shared) && others->is_open(alt)) return false; /* another state may wake it */
+  if (UNLIKELY(alt->shared) && others->is_open(go->chan.sched, alt)) return false; /* another state may wake it */
   for (uint32_t i = 0; i < alt->count; i++) {
     const Chan *ch = alt_waiters(alt)[i].chan;
     if (LIKELY(!(ch->flags & (CHAN_TIMEOUT | CHAN_DONE_SHARED)))) continue;

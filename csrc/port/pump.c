@@ -25,7 +25,7 @@ enum {
 };
 
 typedef struct Pump {
-  Link link;   /* in Ports.pumps until its port is shut */
+  Link link;   /* in Ports.pumps until its port is closed, and it has been told */
   Port *port;  /* where the messages come from; NULL once it is shut */
   Go *go;      /* the go block */
   bool idle;   /* it waits for a message */
@@ -37,7 +37,7 @@ typedef struct Pump {
 /* The ports of a scheduler: a userdata that is made when the first port is opened. */
 typedef struct Ports {
   PortHook hook; /* how the scheduler sees them */
-  List pumps;    /* those whose port is not shut */
+  List pumps;    /* those whose ports are open: PORTS_HELD keeps them alive */
 } Ports;
 
 /* Its user value: a table of the go blocks of open ports, by Pump. */
@@ -47,8 +47,10 @@ enum { PORTS_HELD = 1 };
 
 static Ports *ports_of(const Sched *S) { return S->port_hook ? CONTAINER_OF(S->port_hook, Ports, hook) : NULL; }
 
-/* Stops keeping a pump alive: it is collected once nothing can reach its channel. */
-static void let_go(lua_State *L, const Pump *pump) {
+/* Stops keeping a pump alive: it is collected once nothing can reach its channel. So it must not be in the list either: a
+   finalizer for which a stack that has overflowed has no room is not called. */
+static void let_go(lua_State *L, Ports *ports, Pump *pump) {
+  if (pump->link.next) list_remove(&ports->pumps, &pump->link);
   lua_getiuservalue(L, SCHED_SELF, SCHED_PORTS);
   lua_getiuservalue(L, -1, PORTS_HELD);
   if (lua_rawgetp(L, -1, pump) != LUA_TNIL) {
@@ -65,11 +67,13 @@ static bool has_news(const Pump *pump) {
 
 /* PortHook.poll: wakes the pumps whose ports have news. Does not raise. */
 static void poll_ports(lua_State *L, Sched *S) {
-  const Ports *ports = ports_of(S);
-  for (Link *link = ports->pumps.first; link; link = list_next(&ports->pumps, link)) {
+  Ports *ports = ports_of(S);
+  for (Link *link = ports->pumps.first, *next; link; link = next) {
     Pump *pump = CONTAINER_OF(link, Pump, link);
+    next = list_next(&ports->pumps, link);
+    bool is_closed = port_is_closed(pump->port); /* first: then this is the last news */
     if (has_news(pump)) alt_complete(L, S, &pump->go->alt, 0);
-    if (port_is_closed(pump->port)) let_go(L, pump);
+    if (is_closed) let_go(L, ports, pump);
   }
 }
 
@@ -102,10 +106,9 @@ static void set_metamethods(lua_State *L, const luaL_Reg *metamethods) {
 }
 
 /* Shuts the port of a pump. */
-static void shut(Ports *ports, Pump *pump) {
+static void shut(Pump *pump) {
   Port *port = pump->port;
   pump->port = NULL;
-  list_remove(&ports->pumps, &pump->link);
   port_shut(port);
 }
 
@@ -113,7 +116,11 @@ static void shut(Ports *ports, Pump *pump) {
    meanwhile, which Lua does not finalize. */
 static int end_ports(lua_State *L) {
   Ports *ports = (Ports *)lua_touserdata(L, 1);
-  while (ports->pumps.first) shut(ports, CONTAINER_OF(ports->pumps.first, Pump, link));
+  while (ports->pumps.first) {
+    Pump *pump = CONTAINER_OF(ports->pumps.first, Pump, link);
+    list_remove(&ports->pumps, &pump->link);
+    shut(pump);
+  }
   return 0;
 }
 
@@ -261,8 +268,8 @@ static int pump_messages(lua_State *L) {
 static int end_pump(lua_State *L) {
   Pump *pump = self(L);
   if (!pump->port) return 0;
-  let_go(L, pump);
-  shut(ports_of(sched_self(L)), pump);
+  let_go(L, ports_of(sched_self(L)), pump);
+  shut(pump);
   return 0;
 }
 
@@ -328,7 +335,7 @@ Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, unsigned flags) {
   lua_settop(L, top);
   pump->port = port_new(wakeup, limit);
   if (!pump->port) {
-    let_go(L, pump);
+    let_go(L, ports, pump);
     return NULL;
   }
   list_append(&ports->pumps, &pump->link);

@@ -19,9 +19,9 @@
 enum { AT_META = SHARED_UNPACK + 1 /* the metatable of handles */ };
 
 SharedChan *shared_handle_chan(lua_State *L, const Chan *ch) {
-  SharedChan *shared = shared_handle_of(ch)->hold.chan;
-  if (UNLIKELY(!shared)) luaL_error(L, "the channel has been finalized");
-  return shared;
+  const SharedHold *hold = shared_handle_of(ch)->hold;
+  if (UNLIKELY(!hold)) luaL_error(L, "the channel has been finalized");
+  return hold->chan;
 }
 
 void shared_handle_push_part(lua_State *L, int part) {
@@ -32,17 +32,33 @@ void shared_handle_push_part(lua_State *L, int part) {
 
 /* ---- handles ---- */
 
-/* Withdraws the watch of a handle. */
-static void end_watch(Sharing *sharing, SharedHandle *h) {
-  SharedWait *watch = h->watch;
-  h->watch = NULL;
-  if (!watch) return;
-  if (shared_withdraw(&watch->alt)) {
-    shared_wait_free(sharing, watch);
-  } else {
-    watch->watching = NULL;
-    watch->done = NULL;
+SharedHandle *shared_handle_push_of(lua_State *L, const SharedHold *hold) {
+  shared_handle_push_part(L, SHARED_HANDLES);
+  int type = lua_rawgetp(L, -1, hold->chan);
+  lua_replace(L, -2);
+  if (type == LUA_TUSERDATA) {
+    SharedHandle *h = shared_handle_of((const Chan *)lua_touserdata(L, -1));
+    if (h->hold == hold) return h;
   }
+  lua_pushnil(L); /* there is none, or a newer one */
+  lua_replace(L, -2);
+  return NULL;
+}
+
+/* Withdraws the watch of a hold. */
+static void end_watch(Sharing *sharing, SharedHold *hold) {
+  SharedWait *watch = hold->watch;
+  hold->watch = NULL;
+  if (!watch) return;
+  if (shared_withdraw(&watch->alt)) shared_wait_free(sharing, watch);
+  else watch->watching = NULL;
+}
+
+/* Frees a hold. */
+static void release(Sharing *sharing, SharedHold *hold) {
+  list_remove(&sharing->holds, &hold->link);
+  shared_chan_release(hold->chan);
+  free(hold);
 }
 
 /* Withdraws all alts in a queue of a handle from their shared channels. */
@@ -72,23 +88,23 @@ static void refuse_unwanted(Sharing *sharing) {
 /* Ends a handle. Go blocks that wait on it are collected with it; or the state is being closed, and other states must
    not give values to its waiters, which nothing will wake. */
 static void end_hold(Sched *S, Sharing *sharing, SharedHandle *h) {
+  SharedHold *hold = h->hold;
   abandon_all(S, &h->chan.queues[PUTS]);
   abandon_all(S, &h->chan.queues[TAKES]);
-  end_watch(sharing, h);
+  end_watch(sharing, hold);
   refuse_unwanted(sharing);
-  shared_chan_pass(h->hold.chan);
+  shared_chan_pass(hold->chan);
   /* The scheduler asks for this flag when it ends, after this. */
-  if (shared_chan_stats(h->hold.chan).reason_taken) h->chan.flags |= CHAN_ERROR_TAKEN;
-  list_remove(&sharing->holds, &h->hold.link);
-  shared_chan_release(h->hold.chan);
-  h->hold.chan = NULL;
+  if (shared_chan_stats(hold->chan).reason_taken) h->chan.flags |= CHAN_ERROR_TAKEN;
+  h->hold = NULL;
+  release(sharing, hold);
 }
 
 /* __gc of a handle. */
 static int end_handle(lua_State *L) {
   Chan *ch = chan_to(L, 1); /* a program may call it, with anything */
   SharedHandle *h = ch && chan_is_shared(ch) ? shared_handle_of(ch) : NULL;
-  if (!h || !h->hold.chan) return 0;
+  if (!h || !h->hold) return 0;
   Sched *S = ch->sched;
   shared_wait_busy(S->sharing);
   attr_push(L, 1, ATTR_DONE);
@@ -110,8 +126,8 @@ void shared_handle_push_held(lua_State *L, SharedChan *shared) {
   h->chan.buf.kind = BUFFER_SHARED;
   h->chan.flags = CHAN_SPECIAL;
   h->chan.ops = &shared_handle_ops;
-  h->hold = (SharedHold){.chan = NULL};
-  h->watch = NULL;
+  h->hold = NULL;
+  h->done = NULL;
   shared_handle_push_part(L, AT_META);
   lua_setmetatable(L, -2);
   if (lua_rawgetp(L, top - 1, shared) == LUA_TUSERDATA) { /* a finalizer has made it meanwhile */
@@ -119,9 +135,16 @@ void shared_handle_push_held(lua_State *L, SharedChan *shared) {
   } else {
     lua_pushvalue(L, top + 1);
     lua_rawsetp(L, top - 1, shared); /* may raise: the handle is collected, and holds nothing */
-    h->hold.chan = shared_chan_hold(shared);
+    SharedHold *hold = (SharedHold *)malloc(sizeof *hold);
+    if (!hold) {
+      lua_pushnil(L);
+      lua_rawsetp(L, top - 1, shared); /* an existing key: allocates nothing */
+      shared_handle_no_memory(L);
+    }
+    *hold = (SharedHold){.chan = shared_chan_hold(shared)};
     shared_wait_busy(h->chan.sched->sharing);
-    list_append(&h->chan.sched->sharing->holds, &h->hold.link);
+    list_append(&h->chan.sched->sharing->holds, &hold->link);
+    h->hold = hold;
     h->chan.buf.limit = shared_chan_limit(shared);
     char name[SHARED_NAME_MAX + 1];
     shared_chan_get_name(shared, name);
@@ -154,7 +177,7 @@ static SharedChan *chan_to_pack(lua_State *L, int index) {
   Chan *ch = chan_to(L, index);
   if (!ch || !chan_is_shared(ch) || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
   shared_handle_promote(L, ch);
-  return shared_handle_of(ch)->hold.chan;
+  return shared_handle_get(ch);
 }
 
 /* ---- the Sharing ---- */
@@ -169,22 +192,33 @@ static int unpack(lua_State *L) {
 static void wake(void *data) { wakeup_signal((Wakeup *)data); }
 static void drop(void *data) { wakeup_release((Wakeup *)data); }
 
+/* Ends the holds whose handles still exist. */
+static void end_holds(lua_State *L, Sched *S, Sharing *sharing) {
+  for (Link *link = sharing->holds.first, *next; link; link = next) {
+    SharedHold *hold = CONTAINER_OF(link, SharedHold, link);
+    next = list_next(&sharing->holds, link);
+    SharedHandle *h = shared_handle_push_of(L, hold);
+    if (h) end_hold(S, sharing, h);
+    lua_pop(L, 1);
+  }
+}
+
 /* __gc of the Sharing, when the state is closed. Its handles, which were made later, are finalized already, but for
-   those that finalizers have made meanwhile, which Lua does not finalize: then nothing of this state is in a queue any
-   more, and no other thread can add to the inbox. */
+   those that finalizers have made meanwhile, which Lua does not finalize, and those whose finalizer Lua has dropped,
+   which may be freed, as may the alts that waited on them: nothing else could reach their channels. After this nothing of
+   this state is in a queue any more, and no other thread can add to the inbox. */
 static int end_sharing(lua_State *L) {
   Sharing *sharing = (Sharing *)lua_touserdata(L, 1);
   Sched *S = sched_self(L);
   if (!sharing->owner) return 0;
-  while (sharing->holds.first)
-    end_hold(S, sharing, CONTAINER_OF(CONTAINER_OF(sharing->holds.first, SharedHold, link), SharedHandle, hold));
-  S->sharing = NULL;
+  end_holds(L, S, sharing);
+  S->sharing = NULL; /* from here on nothing follows the pointer of an alt to its wait */
   while (sharing->waits.first) {
-    /* seldom covered: something was completed while the last handle was being finalized */
     SharedWait *wait = CONTAINER_OF(sharing->waits.first, SharedWait, link);
-    if (wait->local) wait->local->shared = NULL;
+    (void)shared_withdraw(&wait->alt); /* else something was completed while the last handle was being finalized */
     shared_wait_free(sharing, wait);
   }
+  while (sharing->holds.first) release(sharing, CONTAINER_OF(sharing->holds.first, SharedHold, link));
   while (sharing->unused) {
     SharedWait *wait = shared_wait_of(sharing->unused);
     sharing->unused = wait->alt.arrival.next;
@@ -264,7 +298,10 @@ void shared_handle_push(lua_State *L, Sched *S, SharedChan *shared) {
   shared_handle_push_held(L, shared);
 }
 
-SharedChan *shared_handle_get(const Chan *ch) { return shared_handle_of(ch)->hold.chan; }
+SharedChan *shared_handle_get(const Chan *ch) {
+  const SharedHold *hold = shared_handle_of(ch)->hold;
+  return hold ? hold->chan : NULL;
+}
 
 /* Adds { operation = operation, channel = the handle at index `at` } to the list at index `list`, which is in the order
    of the channels' ids. */
@@ -296,9 +333,9 @@ void shared_handle_push_waits(lua_State *L, const Owner *owner) {
   int list = lua_gettop(L);
   shared_handle_push_part(L, SHARED_HANDLES);
   for (lua_pushnil(L); lua_next(L, list + 1); lua_pop(L, 1)) {
-    const SharedHandle *h = shared_handle_of((const Chan *)lua_touserdata(L, -1));
-    if (!h->hold.chan) continue;
-    SharedCounts counts = shared_chan_waiting(h->hold.chan, owner);
+    SharedChan *shared = shared_handle_get((const Chan *)lua_touserdata(L, -1));
+    if (!shared) continue;
+    SharedCounts counts = shared_chan_waiting(shared, owner);
     if (counts.takes) add_wait(L, list, "take", list + 3);
     if (counts.puts) add_wait(L, list, "put", list + 3);
   }

@@ -29,6 +29,10 @@ void shared_handle_push(lua_State *L, Sched *S, SharedChan *shared);
 /* Pushes such a handle in a state that has a Sharing. May raise. */
 void shared_handle_push_held(lua_State *L, SharedChan *shared);
 
+/* Pushes the handle of a hold and returns it, or pushes nil and returns NULL if nothing can reach the handle any more. Needs
+   LUA_MINSTACK free slots; does not raise. */
+SharedHandle *shared_handle_push_of(lua_State *L, const SharedHold *hold);
+
 /* The shared channel of a handle, without a hold; NULL once the handle has been finalized. */
 SharedChan *shared_handle_get(const Chan *ch);
 

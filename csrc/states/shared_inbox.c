@@ -81,16 +81,16 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
 
 /* A watch has seen that its channel was closed. */
 static void closed(lua_State *L, Sched *S, SharedWait *watch) {
-  SharedHandle *h = shared_handle_of(watch->watching);
-  SharedChan *shared = h->hold.chan;
-  h->chan.flags |= CHAN_CLOSED;
-  h->watch = NULL;
+  int top = lua_gettop(L);
+  SharedHold *hold = watch->watching;
+  hold->watch = NULL;
   shared_wait_free(S->sharing, watch);
-  shared_handle_push_part(L, SHARED_HANDLES);
-  if (lua_rawgetp(L, -1, shared) == LUA_TUSERDATA) {
-    chan_notify_closed(L, lua_gettop(L));
+  SharedHandle *h = shared_handle_push_of(L, hold);
+  if (h) {
+    h->chan.flags |= CHAN_CLOSED;
+    chan_notify_closed(L, top + 1);
   }
-  lua_pop(L, 2);
+  lua_settop(L, top);
 }
 
 void shared_inbox_drain(lua_State *L, Sched *S) {
@@ -111,21 +111,18 @@ void shared_inbox_drain(lua_State *L, Sched *S) {
 void shared_inbox_watch(lua_State *L, Chan *ch, const Chan *done) {
   SharedHandle *h = shared_handle_of(ch);
   Sched *S = ch->sched;
-  if (h->watch) {
-    if (done) h->watch->done = done;
-    return;
-  }
   SharedChan *shared = shared_handle_chan(L, ch);
+  if (done) h->done = done;
+  if (h->hold->watch) return;
   SharedWait *watch = shared_wait_new(S->sharing, 1);
   if (!watch) shared_handle_no_memory(L);
   watch->ops[0] = (SharedWaiter){.chan = shared, .kind = SHARED_WATCH, .is_uncounted = true};
   watch->n = 1;
   SharedResult result;
   SharedOutcome outcome = shared_do(watch->ops, 1, NULL, &watch->alt, &result);
-  watch->watching = ch;
-  watch->done = done;
+  watch->watching = h->hold;
   if (outcome == SHARED_WAITS) {
-    h->watch = watch;
+    h->hold->watch = watch;
     list_append(&S->sharing->waits, &watch->link);
   } else {
     closed(L, S, watch);

@@ -62,14 +62,14 @@ static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
   SharedHandle *h = shared_handle_of(ch);
   Sched *S = ch->sched;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  if (!h->hold.chan) return; /* by a finalizer, when the state is being closed */
+  if (!h->hold) return; /* by a finalizer, when the state is being closed */
   SharedValue packed = {.kind = SHARED_NIL};
   if (reason && !shared_pack(L, S, reason, &packed)) {
     error_push_text(L, reason);
     if (!shared_pack(L, S, lua_gettop(L), &packed)) shared_pack_refuse(L, S, "close");
     lua_pop(L, 1);
   }
-  shared_close(h->hold.chan, packed);
+  shared_close(h->hold->chan, packed);
   ch->flags |= CHAN_CLOSED;
   shared_inbox_poll(L, S);
   OBSERVE(S, close, ch);
@@ -85,12 +85,12 @@ static ChanStats stats(lua_State *L, const Chan *ch) { return shared_chan_stats(
 static bool is_closed(const Chan *ch) {
   if (ch->flags & CHAN_CLOSED) return true;
   const SharedHandle *h = shared_handle_of(ch);
-  return !h->hold.chan || shared_chan_stats(h->hold.chan).closed;
+  return !h->hold || shared_chan_stats(h->hold->chan).closed;
 }
 
 static bool is_error_taken(const Chan *ch) {
   const SharedHandle *h = shared_handle_of(ch);
-  return h->hold.chan && shared_chan_stats(h->hold.chan).reason_taken;
+  return h->hold && shared_chan_stats(h->hold->chan).reason_taken;
 }
 
 void shared_ops_set_name(lua_State *L, const Chan *ch, const char *name) {
@@ -140,7 +140,7 @@ SharedWait *shared_ops_begin(lua_State *L, Sched *S, uint32_t n) {
 void shared_ops_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is_put, const Operation *op) {
   Chan *ch = (Chan *)lua_touserdata(L, at);
   SharedWaiter *w = &wait->ops[wait->n++];
-  *w = (SharedWaiter){.chan = shared_handle_of(ch)->hold.chan,
+  *w = (SharedWaiter){.chan = shared_handle_get(ch),
                       .at = alt_at,
                       .kind = is_put ? SHARED_PUT : SHARED_TAKE,
                       .is_uncounted = op->waiter & WAITER_UNCOUNTED,

@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "states/shared_handle.h"
+
 enum {
   FEW = 4,          /* operations for which there is room in any SharedWait */
   MOST_UNUSED = 256 /* that are kept to be used again */
@@ -42,7 +44,6 @@ SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
   wait->local = NULL;
   wait->is_quiet = false;
   wait->watching = NULL;
-  wait->done = NULL;
   wait->n = 0;
   return wait;
 }
@@ -64,6 +65,10 @@ void shared_wait_free(Sharing *sharing, SharedWait *wait) {
 
 bool shared_wait_withdraw(Sched *S, Alt *alt) {
   SharedWait *wait = alt->shared;
+  if (!S->sharing) { /* seldom covered: it has ended, and has freed the wait of a handle whose finalizer was dropped */
+    alt->shared = NULL;
+    return true;
+  }
   shared_wait_busy(S->sharing);
   if (shared_withdraw(&wait->alt)) {
     alt->shared = NULL;
@@ -115,26 +120,38 @@ static bool is_elsewhere(const SharedWait *wait) {
 
 static bool may_close(const Chan *done) {
   const SharedChan *shared = CONTAINER_OF(done, SharedDone, chan)->shared;
-  return shared && shared_chan_holds(shared) > 1;
+  return done->sched->sharing && shared && shared_chan_holds(shared) > 1;
 }
 
 /* The holds first: a thread may complete an operation and then drop its hold on the channel. */
-static bool is_open(const Alt *alt) { return is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared); }
+static bool is_open(const Sched *S, const Alt *alt) {
+  return S->sharing && (is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared));
+}
 
 const Others shared_wait_others = {
     .withdraw = shared_wait_withdraw, .abandon = shared_wait_abandon, .is_open = is_open, .may_close = may_close};
 
-/* Whether another thread may complete a wait in which an alt of this state still waits. */
-static bool may_come(const SharedWait *wait) {
-  if (wait->is_quiet || (!wait->local && !(wait->done && wait->done->waiting[TAKES]))) return false;
-  return is_elsewhere(wait);
+/* Whether a take waits on the done() channel of a watch's handle. */
+static bool is_done_awaited(lua_State *L, const SharedHold *hold) {
+  if (!lua_checkstack(L, LUA_MINSTACK)) return true;
+  int top = lua_gettop(L);
+  const SharedHandle *h = shared_handle_push_of(L, hold);
+  bool is_awaited = h && h->done && h->done->waiting[TAKES];
+  lua_settop(L, top);
+  return is_awaited;
 }
 
-bool shared_wait_is_alive(const Sched *S) {
+/* Whether another thread may complete a wait in which an alt of this state still waits. */
+static bool may_come(lua_State *L, const SharedWait *wait) {
+  if (wait->is_quiet || !is_elsewhere(wait)) return false;
+  return wait->local || (wait->watching && is_done_awaited(L, wait->watching));
+}
+
+bool shared_wait_is_alive(lua_State *L, const Sched *S) {
   const Sharing *sharing = S->sharing;
   if (LIKELY(!sharing)) return false;
   for (Link *link = sharing->waits.first; link; link = list_next(&sharing->waits, link)) {
-    if (may_come(CONTAINER_OF(link, SharedWait, link))) return true;
+    if (may_come(L, CONTAINER_OF(link, SharedWait, link))) return true;
   }
   return shared_wait_has_news(S); /* last: a thread may complete an operation and then drop its hold */
 }

@@ -17,13 +17,14 @@
 #include "shared/spin.h"
 #include "states/pack.h"
 
+typedef struct SharedHold SharedHold;
+
 typedef struct SharedWait {
   SharedAlt alt;       /* what other threads see */
   Link link;           /* in Sharing.waits, unless it is in no list */
   Alt *local;          /* the alt that waits; NULL for a watch, and once the alt has stopped waiting */
   bool is_quiet;       /* Operation.is_quiet */
-  Chan *watching;      /* the handle of a watch (shared_inbox_watch), else NULL */
-  const Chan *done;    /* of a watch: the done() channel of the handle, or NULL */
+  SharedHold *watching; /* the hold of a watch (shared_inbox_watch), else NULL */
   SharedReturn *given; /* memory for giving back a value that cannot be delivered */
   SharedChan **order;  /* room for one channel an operation (shared_do) */
   uint32_t capacity;   /* operations that there is room for */
@@ -38,17 +39,20 @@ typedef struct SharedDone {
   SharedChan *shared; /* the channel; NULL once the handle has been finalized */
 } SharedDone;
 
-/* A state's hold on a shared channel, which its handle owns. */
-typedef struct SharedHold {
-  Link link;        /* in Sharing.holds */
-  SharedChan *chan; /* the channel; NULL once the handle has been finalized */
-} SharedHold;
+/* A state's hold on a shared channel. Its memory is not part of the handle: Lua drops a finalizer for which a stack that
+   has overflowed has no room, and frees the handle while its hold is still in the list. So a hold does not point to its
+   handle, which is found by the weak table SHARED_HANDLES (shared_handle_push_of). */
+struct SharedHold {
+  Link link;         /* in Sharing.holds */
+  SharedChan *chan;  /* the channel */
+  SharedWait *watch; /* tells when it is closed (shared_inbox_watch), or NULL */
+};
 
 /* A handle, by which a state uses a shared channel (shared_handle.h). */
 typedef struct SharedHandle {
-  Chan chan;         /* what the rest of the core sees; its queues have the waiters of this state */
-  SharedHold hold;   /* on the channel */
-  SharedWait *watch; /* tells when it is closed (shared_inbox_watch), or NULL */
+  Chan chan;        /* what the rest of the core sees; its queues have the waiters of this state */
+  SharedHold *hold; /* on the channel; NULL once the handle has been finalized */
+  const Chan *done; /* its done() channel, which keeps it alive, or NULL */
 } SharedHandle;
 
 typedef struct Member Member; /* family.h */
@@ -107,8 +111,8 @@ extern const Others shared_wait_others;
 /* Whether it has been completed or withdrawn. */
 bool shared_wait_is_decided(const SharedWait *wait);
 
-/* Whether another thread may complete a wait of this state. */
-bool shared_wait_is_alive(const Sched *S);
+/* Whether another thread may complete a wait of this state. Does not raise. */
+bool shared_wait_is_alive(lua_State *L, const Sched *S);
 
 /* Whether another thread has completed a wait that the scheduler has not handled yet. */
 static inline bool shared_wait_has_news(const Sched *S) {

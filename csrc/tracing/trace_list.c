@@ -141,8 +141,8 @@ static void make_room(lua_State *L, Trace *t) {
 /* The id of the shared channel of a handle; 0 for any other channel, and if the handle has been finalized. */
 static uint64_t shared_id(const Chan *ch) {
   if (ch->buf.kind != BUFFER_SHARED) return 0;
-  const SharedChan *shared = CONTAINER_OF(ch, const SharedHandle, chan)->hold.chan;
-  return shared ? shared_chan_id(shared) : 0;
+  const SharedHold *hold = CONTAINER_OF(ch, const SharedHandle, chan)->hold;
+  return hold ? shared_chan_id(hold->chan) : 0;
 }
 
 void trace_list_add(lua_State *L, Trace *t, int at) {

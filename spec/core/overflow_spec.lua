@@ -2,6 +2,8 @@
 -- handling", so each place is tried twice.
 
 local rn = require "runnel"
+local patience = require "spec.support.patience"
+local process = require "spec.support.process"
 local stage = require "spec.support.stage"
 
 local TRIES <const> = 2
@@ -29,6 +31,45 @@ local PLACES = {
   end,
 }
 
+-- Handles of shared channels, and the go blocks that wait on them, become garbage when the stack has room for a collection
+-- but, at one depth, not for its finalizers.
+local DROPPED <const> = [==[
+local rn = require "runnel"
+warn "@on"
+local MAKE <const> = {
+  function(c) c:put(1) end,
+  function(c) local done = c:done() rn.go(function() done:take() end) end,
+  function(c) rn.go(function() c:take() end) end,
+  function(c) local other = rn.shared_chan() rn.go(function() rn.alts { c, other, rn.chan() } end) end,
+}
+-- Large frames: the stack overflows after a few thousand calls.
+local endless = load("local function endless() local " .. ("a, "):rep(199) .. "a return 1 + endless() end return endless")()
+for depth = 1, 130 do
+  local kept = {}
+  for i = 1, 2 do
+    for _, use in ipairs(MAKE) do
+      kept[#kept + 1] = rn.shared_chan(1)
+      use(kept[#kept])
+    end
+  end
+  rn.sleep(1)
+  collectgarbage() -- the go blocks that nothing else can wake become weak roots
+  collectgarbage "stop"
+  kept = nil
+  xpcall(endless, function()
+    local function down(n)
+      if n == depth then return collectgarbage() end
+      return 1 + down(n + 1)
+    end
+    return down(1)
+  end)
+  collectgarbage "restart"
+end
+collectgarbage()
+for _ = 1, 10 do rn.shared_chan(1):put(1) end
+os.exit(0, true)
+]==]
+
 describe("a stack overflow", function()
   before_each(stage.open)
   after_each(stage.close)
@@ -36,12 +77,16 @@ describe("a stack overflow", function()
   for place, overflow in pairs(PLACES) do
     it("in " .. place .. " is called one #heavy", function()
       for _ = 1, TRIES do
-        -- Lua drops a finalizer for which the stack has no room. The state crashes at its end if that was the one of a
-        -- handle of a shared channel, so there is none here that could be collected.
-        collectgarbage()
-        collectgarbage()
         assert.matches("stack overflow", overflow())
       end
     end)
   end
+
+  it("that makes Lua drop the finalizers of shared channels leaves the state whole #heavy", function()
+    local dir <close> = process.directory()
+    dir:write("dropped.lua", DROPPED)
+    local result = process.run(dir.path, ("timeout %d %s dropped.lua"):format(patience.seconds(60), process.runnel))
+    assert.matches("error in __gc", result.err, 1, true)
+    assert.are.equal(0, result.status, result.err)
+  end)
 end)

@@ -20,6 +20,39 @@ describe("runnel, the executable", function()
     return run(("%s script.lua %s"):format(options or "", arguments or ""))
   end
 
+  it("has its modules as bytecode, which debug describes as it does their sources", function()
+    local binary <close> = assert(io.open(runnel:match "^[^ ]+$", "rb"))
+    local image = binary:read "a"
+    if not image:find("\27Lua", 1, true) then return pending "Lua is not linked into the executable" end
+    assert.is_nil(image:find("---JSON (RFC 8259), strictly.", 1, true))
+    local text = [[
+      for _, name in ipairs { "json", "flow", "rn.pmap", "internal.check", "workers.workers", "core_async" } do
+        for key, f in pairs(require("runnel." .. name)) do
+          if type(f) == "function" and debug.getinfo(f, "S").what == "Lua" then
+            local of, lines = debug.getinfo(f, "SL"), {}
+            for line in pairs(of.activelines) do lines[#lines + 1] = line end
+            table.sort(lines)
+            print(name, key, of.linedefined, table.concat(lines, " "), debug.getlocal(f, 1), debug.getupvalue(f, 1))
+          end
+        end
+      end
+      print(select(2, pcall(require("runnel.json").encode, {}, { pretty = true })))
+      print(select(2, xpcall(require("runnel.flow").new, debug.traceback, print)))]]
+    local function described(program)
+      dir:write("describe.lua", text)
+      local lines = {}
+      local out = process.run(dir.path, program .. " describe.lua").out
+      for line in out:gsub("function: builtin: %w+", ""):gsub("0x%x+", ""):gmatch "[^\n]+" do
+        if not line:find "^%s+%[C%]" then lines[#lines + 1] = line:gsub("[^ \t]*/lua/runnel/", "runnel/") end
+      end
+      table.sort(lines)
+      return lines
+    end
+    local here = described(runnel)
+    assert.is_true(#here > 20, #here)
+    assert.same(described(os.getenv "LUA" or "lua5.4"), here)
+  end)
+
   describe("takes the arguments of lua5.4:", function()
     it("a script with its arguments, and the table arg", function()
       local result = script([[

@@ -81,6 +81,12 @@ describe("a message that is stored under a condition", function()
     assert.equal(jetstream.UNCERTAIN, code_of("", WRONG))
     assert.equal(jetstream.UNCERTAIN, code_of("", BUSY, WRONG))
   end)
+
+  it("is asked again while a cluster stores another message of the subject", function()
+    local UNDECIDED <const> = '{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"}}'
+    assert.equal(jetstream.WRONG_SEQUENCE, code_of(UNDECIDED, UNDECIDED, WRONG))
+    assert.is_nil(code_of(UNDECIDED, '{"stream":"s","seq":4}'))
+  end)
 end)
 
 -- Times, from its start, at which a remote stage sends its only job again. `answer(n)` is the stream's answer to the

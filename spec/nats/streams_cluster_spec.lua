@@ -45,4 +45,32 @@ describe("streams", function()
       source:close()
     end)
   end
+
+  it("of buckets in a cluster of three: of updates of a revision at the same time, one succeeds #slow", function()
+    if not nats_server.is_since "2.11" then return pending "nats-server before 2.11 stores several of them" end
+    local cluster <close> = nats_server.cluster()
+    local conns, buckets = {}, {}
+    for i = 1, 4 do conns[i] = connect(cluster.url) end
+    for i, conn in ipairs(conns) do
+      patience.wait_for(function()
+        buckets[i] = conn:kv("b", { replicas = 3 })
+        return buckets[i]
+      end)
+    end
+    local revision = assert(buckets[1]:put("k", "0"))
+    for round = 1, 20 do
+      local blocks, done, errors = {}, {}, {}
+      for i = 1, 4 do
+        blocks[i] = rn.go(function() return table.pack(buckets[i]:update("k", round .. "." .. i, revision)) end)
+      end
+      for i = 1, 4 do
+        local result = blocks[i]:take()
+        if result[1] then done[#done + 1] = result[1] else errors[#errors + 1] = result[2] end
+      end
+      assert.equal(1, #done, table.concat(done, " "))
+      revision = done[1]
+      for _, err in ipairs(errors) do assert.equal(('the key "k" has revision %d'):format(revision), err) end
+    end
+    for _, conn in ipairs(conns) do conn:close() end
+  end)
 end)

@@ -8,6 +8,7 @@ local process = require "spec.support.process"
 local recorder = require "spec.support.history.recorder"
 local rn = require "runnel"
 local stream = require "spec.support.history.stream"
+local watch = require "spec.support.history.watch"
 
 -- An operation from a list: process, call, return (false: unknown), what, fields.
 local function operations_of(rows)
@@ -156,6 +157,48 @@ describe("a history of once is", function()
     it(name, function()
       local ok, why = check_once(operations_of(table.move(case, 2, #case, 1, {})))
       assert.equal(case[1], ok, why)
+    end)
+  end
+end)
+
+describe("a history of watches is", function()
+  local function change(key, revision, value) return { key = key, revision = revision, value = value, call = 10 } end
+
+  -- Puts of two keys, of which the bucket keeps two values; the last one was killed, and its revision is not known.
+  local puts, watchers
+  before_each(function()
+    puts = operations_of {
+      { "a", 1, 2, "put", { key = "x", value = 1, new_revision = 1 } },
+      { "a", 3, 4, "put", { key = "y", value = 2, new_revision = 2 } },
+      { "a", 5, 6, "put", { key = "x", value = 3, new_revision = 3 } },
+      { "a", 7, 8, "put", { key = "x", value = 4, new_revision = 4 } },
+      { "a", 9, false, "put", { key = "x", value = 5 } },
+    }
+    watchers = {
+      all = { is_all = true, change("x", 1, 1), change("y", 2, 2), change("x", 3, 3), change("x", 4, 4) },
+      new = { change("x", 3, 3), change("x", 4, 4), change("x", 5, 5) }, none = {},
+    }
+  end)
+
+  it("right if each has seen all changes, or left out what the bucket does not keep", function()
+    assert.same({}, watch(puts, watchers, 2))
+    table.remove(watchers.all, 1) -- revision 1 of x, which has three later ones
+    assert.same({}, watch(puts, watchers, 2))
+  end)
+
+  for pattern, edit in pairs {
+    ["all has not seen revision 2 of y, of which there were 0 later ones"] = function(all) table.remove(all, 2) end,
+    ["all has not seen revision 3 of x, of which there were 2 later ones"] = function(all) table.remove(all, 3) end,
+    ["all has seen revision 3 after revision 4"] = function(all) all[3], all[4] = all[4], all[3] end,
+    ["all has seen revision 4 after revision 4"] = function(all) all[5] = all[4] end,
+    ["all has seen 9 of x, which was never put"] = function(all) all[5] = change("x", 9, 9) end,
+    ["all has seen 4, which was refused"] = function() puts[4].new_revision, puts[4].refused = nil, true end,
+    ["all has seen 4 before it was put"] = function(all) all[4].call = 6.5 end,
+    ["revision 4 is 4 of x for %w+, and was 5 of x"] = function() puts[4].value, puts[5].value = 5, 4 end,
+  } do
+    it("wrong, as it is said: " .. pattern, function()
+      edit(watchers.all)
+      assert.matches(pattern, table.concat(watch(puts, watchers, 3), "\n"))
     end)
   end
 end)

@@ -371,4 +371,34 @@ describe("pub", function()
       assert.matches("no 4 here", stage.heard()[1].err)
     end))
   end)
+
+  it("gives each subscriber the values of its topic in their order, whether it waits for them or not", function()
+    sim.each_seed(30, function()
+      local source, got, sent = rn.chan(), {}, {}
+      local p = rn.pub(source, function(v) return v.topic end)
+      for topic = 1, 4 do
+        for i = 1, topic == 4 and 2 or 1 do
+          local mine = {}
+          got[#got + 1] = { topic = topic, list = mine }
+          local ch = p:sub(topic, rn.chan(topic == 3 and 2 or nil))
+          rn.go(function()
+            for v in ch do
+              mine[#mine + 1] = v.n
+              if math.random(3) == 1 then rn.sleep(math.random(3) * i) end
+            end
+          end)
+        end
+      end
+      for n = 1, 60 do
+        local topic = math.random(5) -- 5 has no subscriber
+        sent[topic] = sent[topic] or {}
+        table.insert(sent[topic], n)
+        source:put { topic = topic, n = n }
+        if math.random(4) == 1 then rn.sleep(math.random(2)) end
+      end
+      source:close()
+      rn.sleep(1000)
+      for _, one in ipairs(got) do assert.same(sent[one.topic] or {}, one.list) end
+    end)
+  end)
 end)

@@ -129,6 +129,43 @@ describe("in a simulated world with NATS, a search", function()
     run(world)
   end
 
+  -- A work queue that two hosts read. Each message that was put is done; `done` before its acknowledgement.
+  local function work_queue(faults)
+    local world, over = new_world(faults)
+    local options, done = { retention = "workqueue" }, {}
+    for i = 1, 2 do
+      world:host("worker" .. i, function()
+        local conn = connect()
+        insist(conn.stream, conn, "from", options)
+        local messages = insist(conn.source, conn, "from", { name = "me", ack_wait = 4000, buffer = 1 })
+        while true do
+          local message, port = rn.alts { messages, over }
+          if port == over then break end
+          rn.sleep(50)
+          done[message.data] = true
+          message:ack()
+        end
+        messages:close()
+        conn:drain()
+      end, { restart = 100 })
+    end
+    world:host("client", function()
+      local conn = connect()
+      insist(conn.stream, conn, "from", options)
+      local sink = insist(conn.sink, conn, "from")
+      for i = 1, 4 do insist(sink.put, sink, "m" .. i, { id = tostring(i) }) end
+      nats_world.wait_until_done(conn, "from", "me")
+      over:close()
+      conn:drain()
+    end)
+    run(world)
+    for i = 1, 4 do
+      if not done["m" .. i] then error(("m%d is not done"):format(i), 0) end
+    end
+  end
+
+  finds_nothing("a work queue while hosts and the server crash", function() work_queue { crash = 2 } end)
+
   finds_nothing("a job that is cancelled", function() cancelled { crash = 1, delay = 1 } end)
   finds_nothing("a job that is given up", function() letters { crash = 1, reset = 1 } end)
 
@@ -142,6 +179,8 @@ describe("in a simulated world with NATS, a search", function()
 
   local Keeper = nats and getmetatable(require("runnel.nats.internal.keeper").new {}).__index
   local reader = nats and require "runnel.nats.internal.reader"
+  local jetstream = nats and require "runnel.nats.internal.jetstream"
+  local tidying = nats and require "runnel.nats.internal.tidying"
 
   local function finds_planted(what, pattern, class, name, f, test)
     it("finds, planted in the library, " .. what, function()
@@ -163,6 +202,16 @@ describe("in a simulated world with NATS, a search", function()
       return tostring(n)
     end
   end, function() stages { crash = 1 } end)
+
+  -- What is finished is removed by a purge up to the server's floor.
+  finds_planted("a purge of finished messages while others are in work", "m%d is not done", tidying, "run", function()
+    return function(conn, stream, consumer)
+      rn.sleep(1000)
+      local info = jetstream.request(conn, ("CONSUMER.INFO.%s.%s"):format(stream, consumer))
+      if not info then return end
+      jetstream.request(conn, "STREAM.PURGE." .. stream, { seq = info.ack_floor.stream_seq + 1 })
+    end
+  end, function() work_queue { crash = 2 } end)
 
   finds_planted("leases that are not extended", "has started 2 times", reader, "open", function(open)
     return function(...)

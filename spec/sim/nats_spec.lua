@@ -70,7 +70,7 @@ local function on_server(script)
   return lines
 end
 
-local function in_world(script)
+local function in_world(script, seed)
   local lines, log = new_log()
   sim.run(function()
     local world = sim.world()
@@ -89,7 +89,7 @@ local function in_world(script)
       })
     end)
     world:run()
-  end)
+  end, { seed = seed })
   return lines
 end
 
@@ -505,5 +505,59 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     local info = api(conn, "CONSUMER.INFO.s.c")
     log(info.num_ack_pending, info.num_pending, info.delivered)
     log(shown(next_message(conn, "s")))
+  end)
+
+  -- What servers do after a purge depends on their version: the world does, by a choice, what any of them does.
+  local function one_of(name, script)
+    it(name, function()
+      local seen, outcomes, real = {}, {}, text_of(on_server(script))
+      for seed = 1, 20 do
+        local text = text_of(in_world(script, seed))
+        if not seen[text] then outcomes[#outcomes + 1] = text end
+        seen[text] = true
+      end
+      assert.equal(2, #outcomes, table.concat(outcomes, "\n"))
+      assert(seen[real], ("%s\nis not one of\n%s"):format(real, table.concat(outcomes, "\n")))
+    end)
+  end
+
+  -- Makes a work queue with messages of these subjects, of which `taken` are taken, and those in `acked` acknowledged.
+  local function work_queue(conn, subjects, taken, acked)
+    make(conn, "s", { subjects = { "a.*" }, retention = "workqueue" }, { ack_wait = 500 * MS })
+    for i, subject in ipairs(subjects) do store(conn, subject, "text " .. i) end
+    for i = 1, taken do
+      local message = next_message(conn, "s")
+      if acked[i] then conn:request(message.reply, "+ACK") end
+    end
+  end
+
+  -- What the consumer still delivers.
+  local function log_rest(conn, log, ms)
+    local info = api(conn, "CONSUMER.INFO.s.c")
+    log(info.num_ack_pending, info.num_pending, api(conn, "STREAM.INFO.s").state.messages)
+    rn.sleep(600) -- longer than ack_wait
+    local take, ch = pull(conn, "s", { batch = 10, expires = ms * MS })
+    while true do
+      local message = take()
+      if message.status then break end
+      log(message.data)
+      conn:request(message.reply, "+ACK")
+    end
+    ch:close()
+    info = api(conn, "CONSUMER.INFO.s.c")
+    log(info.num_ack_pending, api(conn, "STREAM.INFO.s").state.messages)
+  end
+
+  one_of("after a purge of some messages, a consumer has forgotten, or not, that others are not acknowledged",
+    function(conn, log)
+      work_queue(conn, { "a.1", "a.1", "a.1", "a.1", "a.1" }, 4, { true, false, true })
+      log(api(conn, "STREAM.PURGE.s", { seq = 2 }).purged)
+      log_rest(conn, log, 2000)
+    end)
+
+  one_of("after a purge of a subject, a consumer has skipped, or not, messages of other subjects", function(conn, log)
+    work_queue(conn, { "a.1", "a.2", "a.3", "a.2" }, 1, { true })
+    log(api(conn, "STREAM.PURGE.s", { filter = "a.2" }).purged)
+    log_rest(conn, log, 2000)
   end)
 end)

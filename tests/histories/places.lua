@@ -1,17 +1,19 @@
----Where the processes of tests/histories/histories.lua work: a file of a store, or a nats-server. And what disturbs
----them there. Both have the same methods: prepare() makes the streams and the bucket, and open() opens them for the
----end. `faults` are functions, each of which does harm for some time, and counts that.
+---Where the processes of tests/histories/histories.lua work: a file of a store, a nats-server, or three. And what
+---disturbs them there. All have the same methods: prepare() makes the streams and the bucket, and open() opens them for
+---the end. `faults` are functions, each of which does harm for some time, and counts that.
 
 local json = require "runnel.json"
 local nats_server = require "spec.support.queue.nats_server"
+local patience = require "spec.support.patience"
 local rn = require "runnel"
 
 local places = {}
 
-local function make_all(owner)
-  assert(owner:stream "log")
-  assert(owner:stream("work", { retention = "workqueue" }))
-  assert(owner:kv "bucket")
+local function make_all(owner, replicas)
+  assert(owner:stream("log", { replicas = replicas }))
+  assert(owner:stream("work", { retention = "workqueue", replicas = replicas }))
+  assert(owner:kv("bucket", { replicas = replicas }))
+  assert(owner:kv("watched", { history = 20, replicas = replicas }))
 end
 
 -- ---- a store ----
@@ -27,9 +29,11 @@ local function mount(dir)
   return os.execute(("mount -t tmpfs -o size=%dm none '%s' 2>/dev/null"):format(DISK, dir)) == true
 end
 
----@param dir string
-function places.store(dir)
-  local self = setmetatable({ is_strict = true, dir = dir .. "/store", counts = {}, faults = {} }, Store)
+---@param set table of programs (spec/support/background.lua)
+function places.store(set)
+  local self = setmetatable({
+    is_strict = true, has_conditions = true, dir = set.dir .. "/store", counts = {}, faults = {},
+  }, Store)
   assert(os.execute(("mkdir '%s'"):format(self.dir)))
   self.place = self.dir .. "/work.db"
   self.has_disk = mount(self.dir)
@@ -68,7 +72,9 @@ Server.__index = Server
 ---@param set table of programs (spec/support/background.lua)
 function places.nats(set)
   local server = nats_server.start { disk = 30000000 }
-  local self = setmetatable({ is_strict = false, server = server, place = server.url, counts = {}, set = set }, Server)
+  local self = setmetatable({
+    is_strict = false, has_conditions = true, server = server, place = server.url, counts = {}, set = set,
+  }, Server)
   local function fault(name, f)
     return function()
       self.counts[name] = (self.counts[name] or 0) + 1
@@ -121,5 +127,70 @@ end
 
 function Server:close() self.server:close() end
 Server.__close = Server.close
+
+-- ---- three servers ----
+
+local Cluster = setmetatable({}, { __index = Server })
+Cluster.__index = Cluster
+
+---@param set table of programs (spec/support/background.lua)
+function places.cluster(set)
+  local cluster = nats_server.cluster(3)
+  -- Before 2.11, conditions of writes do not hold in a cluster (docs/manual/streams.md).
+  local self = setmetatable({ is_strict = false, has_conditions = nats_server.is_since "2.11", server = cluster,
+    place = cluster.url, counts = {}, set = set }, Cluster)
+  local function fault(name, f)
+    return function()
+      self.counts[name] = (self.counts[name] or 0) + 1
+      f(cluster.servers[math.random(3)])
+      self:wait()
+    end
+  end
+  self.faults = {
+    fault("killed_servers", function(server)
+      server:kill()
+      rn.sleep(math.random(0, 2000))
+      server:start()
+    end),
+    fault("stopped_servers", function(server)
+      server:pause()
+      rn.sleep(math.random(20, 3000))
+      server:resume()
+    end),
+  }
+  return self
+end
+
+-- Whether all servers have what a stream has.
+local function is_whole(conn, stream)
+  local answer = conn:request("$JS.API.STREAM.INFO." .. stream, "", { timeout = 2000, encoding = "raw" })
+  local of = answer and json.decode(answer.data).cluster
+  if not of or not of.leader or #(of.replicas or {}) < 2 then return false end
+  for _, replica in ipairs(of.replicas) do
+    if not replica.current then return false end
+  end
+  return true
+end
+
+---Waits until all servers have what the others have: before that no other one may fail.
+function Cluster:wait()
+  local conn <close> = self:open()
+  for _, stream in ipairs { "log", "work", "KV_bucket", "KV_watched" } do
+    patience.wait_for(function() return is_whole(conn, stream) end)
+  end
+end
+
+function Cluster:open()
+  return assert(patience.wait_for(function()
+    return (require("runnel.nats").connect(self.place, { reconnect_wait = 50, encoding = "msgpack" }))
+  end))
+end
+
+function Cluster:prepare()
+  local conn <close> = self:open()
+  patience.wait_for(function() return (pcall(make_all, conn, 3)) end)
+end
+
+Cluster.__close = Server.close
 
 return places

@@ -4,6 +4,7 @@ local linearizable = require "spec.support.history.linearizable"
 local models = require "spec.support.history.models"
 local recorder = require "spec.support.history.recorder"
 local stream = require "spec.support.history.stream"
+local watch = require "spec.support.history.watch"
 
 ---@class history.Sorted
 ---@field keys table<string, history.Operation[]> of the bucket
@@ -11,6 +12,7 @@ local stream = require "spec.support.history.stream"
 ---@field results table<string, history.Operation[]> of once, by their keys
 ---@field puts history.Operation[] into the stream "log"
 ---@field readers table<string, table[]> of that stream
+---@field watchers table<string, history.Change[]> of the bucket "watched"
 ---@field count integer
 local Sorted = {}
 Sorted.__index = Sorted
@@ -33,6 +35,9 @@ local function add_one(self, operation, by_number)
     add_result(self, operation, by_number)
   elseif what == "read" then
     add(self.readers, operation.process, operation)
+  elseif what == "watch" then
+    add(self.watchers, operation.process, operation)
+    self.watchers[operation.process].is_all = operation.is_all
   elseif what == "put to log" then
     table.insert(self.puts, operation)
   elseif operation.key then
@@ -45,7 +50,8 @@ end
 ---@param paths string[] the logs of all processes
 ---@return history.Sorted
 local function read(paths)
-  local self = setmetatable({ keys = {}, messages = {}, results = {}, puts = {}, readers = {}, count = 0 }, Sorted)
+  local self = setmetatable({ keys = {}, messages = {}, results = {}, puts = {}, readers = {}, watchers = {},
+    count = 0 }, Sorted)
   for _, path in ipairs(paths) do
     local by_number = {}
     for _, operation in ipairs(recorder.read(path)) do
@@ -96,8 +102,7 @@ local function with_repeats(operations)
 end
 
 -- Over NATS a message may come again after its acknowledgement (docs/machines.md): each that was put has been done.
-local function check_done(self)
-  local problems = {}
+local function check_done(self, problems)
   for id, operations in pairs(self.messages) do
     local is_put, is_done = false, false
     for _, operation in ipairs(operations) do
@@ -106,14 +111,25 @@ local function check_done(self)
     end
     if is_put and not is_done then problems[#problems + 1] = ("message %s was put, and not done"):format(id) end
   end
-  return problems
+end
+
+-- How many values the bucket "watched" has of a key; worker.lua makes it.
+local WATCHED <const> = 20
+
+-- The puts into the bucket "watched", whose keys begin with w.
+local function watched_puts(self)
+  local puts = {}
+  for key, operations in pairs(self.keys) do
+    if key:find "^w" then table.move(operations, 1, #operations, #puts + 1, puts) end
+  end
+  return puts
 end
 
 ---Returns what is wrong.
 ---@param log { sequence: integer, value: any }[] what the stream "log" has at the end
 ---@param at number the time of the end, when the work queue is empty
 ---@param is_strict boolean messages never come again after their acknowledgement, and writes never happen twice
----@return string[] problems, string[] lost messages of a work queue over NATS that were put, and not done
+---@return string[] problems
 function Sorted:check(log, at, is_strict)
   local ids, by_value = {}, {}
   for _, put in ipairs(self.puts) do by_value[put.value] = put.id end
@@ -121,18 +137,23 @@ function Sorted:check(log, at, is_strict)
     ids[i] = { sequence = message.sequence, value = message.value, id = by_value[message.value] or "?" }
   end
   local problems = stream(self.puts, ids, self.readers)
+  local of_watches = watch(watched_puts(self), self.watchers, WATCHED)
+  table.move(of_watches, 1, #of_watches, #problems + 1, problems)
   local keys = {}
   for key, operations in pairs(self.keys) do keys[key] = is_strict and operations or with_repeats(operations) end
   check_all(keys, "the key", models.kv, problems)
   check_all(self.results, "the result", models.once, problems)
-  if not is_strict then return problems, check_done(self) end
+  if not is_strict then
+    check_done(self, problems)
+    return problems
+  end
   local messages = {}
   for id, operations in pairs(self.messages) do
     messages[id] = with_ends(operations)
     table.insert(messages[id], { process = "end", what = "gone", call = at, back = at })
   end
   check_all(messages, "the message", models.message, problems)
-  return problems, {}
+  return problems
 end
 
 return read

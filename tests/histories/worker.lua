@@ -4,7 +4,8 @@
 --   lua5.4 worker.lua PLACE LOG NAME SEED [FAULT]     PLACE: the path of a store, or the url of a nats-server
 --
 -- A fault is planted in what this program does, so that the check is seen to find it: with "early" it takes a put for
--- done that has only begun, with "blind" it updates a key without the check of the revision.
+-- done that has only begun, with "blind" it updates a key without the check of the revision, with "stale" it gets what
+-- a key had a moment ago, with "gaps" it misses changes of a bucket, and with "again" it does steps of once again.
 
 local rn = require "runnel"
 local recorder = require "spec.support.history.recorder"
@@ -13,6 +14,7 @@ local place, log, name, seed, fault = table.unpack(arg)
 math.randomseed(math.tointeger(tonumber(seed)))
 local record = recorder.open(log)
 local is_nats = place:find "^nats:"
+local has_conditions = os.getenv "CONDITIONS" ~= "no" -- whether the servers keep them (places.lua)
 rn.on_error(function(err, _, where) io.stderr:write(where, ": ", tostring(err), "\n") end)
 
 -- Calls the function until it succeeds: a disk that is full, or a server that is away, comes back.
@@ -82,9 +84,19 @@ local function write(process, what, key, value, revision)
   elseif refused() then back { refused = true, err = tostring(err) } end
 end
 
+local cache = {}
+
+-- With the fault "stale", what a key had up to 100 ms ago.
+local function get(key)
+  local one = cache[key]
+  if one and fault == "stale" and rn.now() - one.at < 100 then return table.unpack(one, 1, 3) end
+  cache[key] = { at = rn.now(), bucket:get(key) }
+  return table.unpack(cache[key], 1, 3)
+end
+
 local function read(process, key)
   local back = record:call(process, "get", { key = key })
-  local value, revision, err = bucket:get(key)
+  local value, revision, err = get(key)
   if err then back { refused = true, err = tostring(err) } else back { value = value, seen_revision = revision } end
   return value, revision
 end
@@ -92,7 +104,10 @@ end
 local function use_bucket(process)
   while true do
     local key, choice = "k" .. math.random(KEYS), math.random(10)
-    if choice <= 2 then write(process, "put", key, new_value())
+    if not has_conditions then
+      read(process, key)
+      write(process, choice == 1 and "delete" or "put", key, choice > 1 and new_value() or nil)
+    elseif choice <= 2 then write(process, "put", key, new_value())
     elseif choice == 3 then write(process, "create", key, new_value())
     elseif choice == 4 then write(process, "delete", key)
     else
@@ -101,6 +116,35 @@ local function use_bucket(process)
       elseif value ~= nil and choice == 9 then write(process, "delete", key, nil, revision) end
     end
     pause()
+  end
+end
+
+-- ---- a bucket that is watched ----
+
+local watched = insist(owner.kv, owner, "watched", { history = 20 })
+
+local function fill_watched(process)
+  while true do
+    local key, value = "w" .. math.random(8), new_value()
+    local back = record:call(process, "put", { key = key, value = value })
+    local revision, err = watched:put(key, value)
+    if revision then back { new_revision = revision }
+    elseif refused() then back { refused = true, err = tostring(err) } end
+    rn.sleep(math.random(0, 40))
+  end
+end
+
+local function watch(process)
+  while true do
+    process = process .. "'"
+    local from = math.random(2) == 1 and "all" or "new"
+    for change in insist(watched.watch, watched, ">", { from = from }) do
+      if not (fault == "gaps" and math.random(10) == 1) then
+        record:moment(process, "watch", { key = change.key, revision = change.revision, value = change.value,
+          is_all = from == "all" })
+      end
+      if math.random(200) == 1 then break end -- and begins again
+    end
   end
 end
 
@@ -182,20 +226,37 @@ end
 local RESULTS <const> = 300
 local calls = {} -- of each key: the process, and the number of its record
 
+-- Calls a function of once, and records that.
+local function call(f, process, key, ...)
+  local back, number = record:call(process, "call", { key = key })
+  local outer = calls[coroutine.running()]
+  calls[coroutine.running()] = { process = process, number = number, key = key }
+  local ok, value = pcall(f, ...)
+  calls[coroutine.running()] = outer
+  if ok then back { value = value } else back { refused = true, err = tostring(value) } end
+  if not ok then error(value, 0) end
+  return value
+end
+
+-- Records that once calls its function.
+local function compute()
+  local by = calls[coroutine.running()]
+  local value = new_value()
+  record:moment(by.process, "begin", { key = by.key, of = by.number, computed = value })
+  rn.sleep(math.random(0, 20))
+  return value, by
+end
+
 local function use_once(process)
-  local once = owner:once("once", function(key)
-    local call = calls[coroutine.running()]
-    local value = new_value()
-    record:moment(call.process, "begin", { key = key, of = call.number, computed = value })
-    rn.sleep(math.random(0, 20))
+  local step = fault == "again" and compute or owner:once("step", compute)
+  local once = owner:once("once", function()
+    local value, by = compute()
+    for i = 1, #by.key % 3 do call(step, by.process, ("%s step %d"):format(by.key, i), i) end
     return value
   end)
   while true do
     local key = "key" .. math.random(RESULTS)
-    local back, number = record:call(process, "call", { key = key })
-    calls[coroutine.running()] = { process = process, number = number }
-    local ok, value = pcall(once, key)
-    if ok then back { value = value } else back { refused = true, err = tostring(value) } end
+    pcall(call, once, process, key, key)
     pause()
   end
 end
@@ -205,10 +266,10 @@ end
 print "ready"
 io.stdout:flush()
 local blocks = {}
-for i, f in ipairs { use_bucket, use_bucket, fill_stream, read_stream, fill_queue, work } do
+for i, f in ipairs { use_bucket, use_bucket, fill_stream, read_stream, fill_queue, work, fill_watched, watch } do
   blocks[i] = rn.go(f, name .. "/" .. i)
 end
-for i = 7, is_nats and 6 or 8 do blocks[i] = rn.go(use_once, name .. "/" .. i) end
+for i = 9, is_nats and 8 or 10 do blocks[i] = rn.go(use_once, name .. "/" .. i) end
 for _, block in ipairs(blocks) do
   local _, err = block:take()
   if err then error(err, 0) end

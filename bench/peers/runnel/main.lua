@@ -4,6 +4,7 @@
 
 package.path = arg[0]:gsub("[^/]*$", "") .. "../?.lua;" .. package.path
 local measure = require "measure"
+local json = require "runnel.json"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 
@@ -225,6 +226,18 @@ local function timers(n)
   for i = 1, n do list[i]:take() end
 end
 
+-- A line of the program "json" of bench/programs.
+local LINE = '{"id":123456,"name":"event 56","value":456,"tags":["a","b"],"more":{"of":true}}'
+
+local function json_decode(n)
+  for _ = 1, n do json.decode(LINE) end
+end
+
+local function json_encode(n)
+  local value = json.decode(LINE)
+  for _ = 1, n do json.encode(value) end
+end
+
 local function ns(f, ...)
   return measure.ns(function(n) rn.run(f, n) end, ...)
 end
@@ -251,6 +264,8 @@ local workloads = {
   mult = ns(mult, 20000),
   timeouts = ns(timeouts, 1000000, 1, true),
   timers = measure.ns(function(n) sim.run(function() timers(n) end) end, 1000000, 1, true),
+  json_decode = ns(json_decode, 10000),
+  json_encode = ns(json_encode, 10000),
   parked = measure.bytes(measure.lua_bytes, 100000, function(...)
     shared.parked(...)
     rn.run() -- until all are parked

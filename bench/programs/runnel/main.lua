@@ -44,7 +44,7 @@ end
 function programs.json(path)
   local uv = require "runnel.uv"
   local pool <close> = rn.threads(rn.cores(), function(piece)
-    local decode, sum, n = require("cjson").decode, 0, 0
+    local decode, sum, n = require("runnel.json").decode, 0, 0
     for line in require("runnel").each_line(piece) do
       sum, n = sum + decode(line).value, n + 1
     end

@@ -14,6 +14,19 @@ static int inspect_alive(lua_State *L) {
   return 1;
 }
 
+/* Protected, with the scheduler: () -> whether another state may complete an operation. */
+static int inspect_shared(lua_State *L) {
+  lua_pushboolean(L, shared_wait_is_alive(L, sched_self(L)));
+  return 1;
+}
+
+/* Sets a field of the table on top of the stack to what a protected function returns, or leaves it out. */
+static void set_protected(lua_State *L, const char *key, lua_CFunction f) {
+  core_push_function(L, f);
+  if (lua_pcall(L, 0, 1, 0) != LUA_OK) lua_pop(L, 1);
+  else lua_setfield(L, -2, key);
+}
+
 static void set_ms(lua_State *L, const char *key, int64_t ns) {
   lua_pushnumber(L, (lua_Number)ns / (lua_Number)CLOCK_MS);
   lua_setfield(L, -2, key);
@@ -26,17 +39,14 @@ static int inspect_world(lua_State *L) {
   Sched *S = core_sched();
   lua_newtable(L);
   if (!S) return 1;
-  core_push_function(L, inspect_alive);
-  if (lua_pcall(L, 0, 1, 0) != LUA_OK) lua_pop(L, 1);
-  else lua_setfield(L, -2, "driver");
+  set_protected(L, "driver", inspect_alive);
   lua_pushinteger(L, S->world.nready);
   lua_setfield(L, -2, "ready");
   const Timer *first = heap_first(&S->world.heap);
   if (first) set_ms(L, "due", first->deadline - clock_now(&S->world.clock));
   lua_pushboolean(L, driver_has_ports(S));
   lua_setfield(L, -2, "ports");
-  lua_pushboolean(L, shared_wait_is_alive(S));
-  lua_setfield(L, -2, "shared");
+  set_protected(L, "shared", inspect_shared);
   const Alt *alt = &S->outside;
   if (alt->count == 0) return 1;
   lua_pushstring(L, alt->flags & ALT_SELECT ? "alts" : alt_waiters(alt)->is_put ? "put" : "take");

@@ -18,6 +18,7 @@
 #include "states/limits.h"
 #include "states/shared_handle.h"
 #include "states/shared_inbox.h"
+#include "json/json.h"
 
 /* ---- channels ---- */
 
@@ -222,6 +223,19 @@ static int internal_seed(lua_State *L) {
   return 1;
 }
 
+/* json(null, Array) -> encode, decode: the functions of json/json.h, for the module that has these two tables */
+static int internal_json(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 2);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_pushcclosure(L, json_encode, 2);
+  lua_insert(L, 1);
+  lua_pushcclosure(L, json_decode, 2);
+  return 2;
+}
+
 /* Adds `without`: a table with what the program has forbidden the state (runnel_open_limited), or nil. */
 static void add_without(lua_State *L) {
   unsigned without = limits_get(L).without;
@@ -255,6 +269,7 @@ void lua_internal_open(lua_State *L) {
       {"is_error_known", internal_is_error_known},
       {"is_simulation", internal_is_simulation},
       {"is_well", internal_is_well},
+      {"json", internal_json},
       {"library", internal_library},
       {"name_of", internal_name_of},
       {"on_close", internal_on_close},

@@ -14,6 +14,7 @@ local internal = core.internal
 
 local chan, alts, yield = core.chan, internal.moving.alts, core.yield
 local take, put_each, offer = internal.moving.take, internal.moving.put_each, core.methods.offer
+local is_plain = internal.moving.is_plain
 local PRIORITY = { priority = true }
 
 ---@class runnel.Mult
@@ -24,6 +25,7 @@ local PRIORITY = { priority = true }
 ---@field chs? runnel.Channel<any>[] their channels in that order; nil when they have changed
 ---@field pending integer how many taps' go blocks are still delivering the last value
 ---@field delivered runnel.Channel<any> gets true when `pending` becomes 0
+---@field done integer how many values all taps have accepted
 ---@field on_empty? fun() called when the last tap has been removed
 ---@field ended boolean the source has closed
 ---@field reason any the error with which it closed
@@ -39,6 +41,7 @@ Mult.__name = "runnel.mult"
 ---@field mult runnel.Mult
 ---@field work runnel.Channel<any> the next value for its go block to deliver; closed when the tap is removed
 ---@field busy boolean the go block is delivering a value
+---@field is_plain boolean an offer on its channel runs no code of the program
 ---@field next? runnel.Tap
 ---@field prev? runnel.Tap
 
@@ -49,7 +52,8 @@ local function forget_list(self)
 end
 
 local function add(self, ch, close)
-  local tap = { mult = self, ch = ch, close = close, work = chan(1), busy = false, prev = self.last }
+  local tap = { mult = self, ch = ch, close = close, work = chan(1), busy = false, prev = self.last,
+    is_plain = is_plain(ch) }
   if self.last then self.last.next = tap else self.first = tap end
   self.last = tap
   self.taps[ch] = tap
@@ -183,6 +187,7 @@ local function run(self)
         value, chs = v, list
         insist(i)
       end
+      self.done = self.done + 1
     end
   end
 
@@ -207,7 +212,7 @@ local mult = {}
 function mult.mult(ch)
   check.chan(ch, "mult: channel")
   local self = setmetatable({
-    source = ch, taps = {}, pending = 0, delivered = chan(), ended = false,
+    source = ch, taps = {}, pending = 0, delivered = chan(), done = 0, ended = false,
   }, Mult)
   guard.started(guard.go(finish, self, run, self), "mult")
   return self

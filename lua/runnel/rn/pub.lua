@@ -13,7 +13,8 @@ local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local mult = require "runnel.rn.mult"
 
-local take = core.internal.moving.take
+local internal = core.internal
+local take, offer = internal.moving.take, core.methods.offer
 
 ---@class runnel.Pub
 ---@field source runnel.Channel<any> the channel to take from
@@ -21,6 +22,7 @@ local take = core.internal.moving.take
 ---@field buf_fn? fun(topic: any): runnel.BufferLike?
 ---@field topics table<any, runnel.Topic> the topics that have subscribers
 ---@field count integer how many topics have been made
+---@field asks boolean the topic function is running, or has raised
 ---@field ended boolean the source has closed
 ---@field reason any the error with which it closed
 ---@field unclaimed? runnel.Channel<any> has that error if there was no topic to pass it on to
@@ -37,11 +39,14 @@ Pub.__name = "runnel.pub"
 ---@field ch runnel.Channel<any> its channel
 ---@field put fun(ch: runnel.Channel<any>, value: any): boolean puts on that channel
 ---@field mult runnel.Mult the mult of that channel, whose taps are the subscribers
+---@field is_direct boolean it has no buffer
+---@field sent integer how many values have been put on that channel
 
 -- Makes a topic. It removes itself when it has lost its last subscriber.
-local function add(self, name, ch)
+local function add(self, name, ch, is_direct)
   self.count = self.count + 1
-  local topic = { number = self.count, ch = ch, put = ends.sink(ch, "a topic of a pub"), mult = mult.mult(ch) }
+  local topic = { number = self.count, ch = ch, put = ends.sink(ch, "a topic of a pub"), mult = mult.mult(ch),
+    is_direct = is_direct, sent = 0 }
   topic.mult.on_empty = function()
     if self.topics[name] == topic then self.topics[name] = nil end
     ch:close()
@@ -58,19 +63,29 @@ local function all_topics(self)
   return list
 end
 
-local function topic_of(self, value)
-  local name = self.topic_fn(value)
-  if name == nil then error("the topic function returned nil; return false for values without a topic", 0) end
-  return name
+-- Gives a value to the only subscriber of a topic without a buffer, if that has room for it, or waits, and no earlier
+-- value is on its way: without the hop through the topic's channel and mult, whose outcome would be the same. Returns
+-- whether it did.
+local function give(topic, value)
+  local m = topic.mult
+  local tap = m.first
+  return tap and tap == m.last and tap.is_plain and topic.sent == m.done and topic.is_direct and offer(tap.ch, value)
 end
 
 local function publish(self)
+  local source, topic_fn = self.source, self.topic_fn
   while true do
-    local value, err = take(self.source)
+    local value, err = take(source)
     if value == nil then return err end
-    local ok, name = guard.call("the topic function of a pub", topic_of, self, value)
-    local topic = ok and self.topics[name]
-    if topic then topic.put(topic.ch, value) end -- dropped if the topic loses its last subscriber while this waits
+    self.asks = true
+    local name = topic_fn(value)
+    if name == nil then error("the topic function returned nil; return false for values without a topic", 0) end
+    self.asks = false
+    local topic = self.topics[name]
+    if topic and not give(topic, value) then
+      topic.sent = topic.sent + 1
+      topic.put(topic.ch, value) -- dropped if the topic loses its last subscriber while this waits
+    end
   end
 end
 
@@ -88,9 +103,17 @@ local function finish(self, reason, from)
   end
 end
 
--- The go block of a pub.
+-- The go block of a pub. A value whose topic function raises is dropped.
 local function run(self)
-  local ok, reason = guard.call("the source of a pub", publish, self)
+  local ok, reason, traceback
+  repeat
+    self.asks = false
+    ok, reason, traceback = guard.try(publish, self)
+    if not ok then
+      guard.raise_cancelled(reason)
+      internal.report(reason, traceback, self.asks and "the topic function of a pub" or "the source of a pub")
+    end
+  until ok or not self.asks
   finish(self, reason, ok and self.source or nil)
 end
 
@@ -136,8 +159,9 @@ function pub.sub(p, topic, ch, close)
   elseif not ch:closed() then
     local found = p.topics[topic]
     if not found then
-      local topic_ch = check.new_chan(p.buf_fn and p.buf_fn(topic), "sub: the buffer of the topic")
-      found = p.topics[topic] or add(p, topic, topic_ch)
+      local buffer = p.buf_fn and p.buf_fn(topic)
+      local topic_ch = check.new_chan(buffer, "sub: the buffer of the topic")
+      found = p.topics[topic] or add(p, topic, topic_ch, not buffer)
     end
     mult.tap(found.mult, ch, close)
     if not found.mult.first then found.mult.on_empty() end -- buf_fn has closed `ch`, so it has no subscriber

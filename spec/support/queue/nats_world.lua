@@ -72,8 +72,8 @@ local function contents(conn, stream)
   return counted(found)
 end
 
--- Waits until a consumer has finished with all messages of its stream.
-local function wait_until_done(conn, stream, consumer)
+---Waits until a consumer has finished with all messages of its stream.
+function nats_world.wait_until_done(conn, stream, consumer)
   local jetstream = require "runnel.nats.internal.jetstream"
   for _ = 1, 1000 do
     local info = jetstream.request(conn, ("CONSUMER.INFO.%s.%s"):format(stream, consumer))
@@ -93,7 +93,7 @@ function nats_world.add_client(world, over, consumer)
     nats_world.insist(conn.stream, conn, "to")
     local sink = nats_world.insist(conn.sink, conn, "from")
     for i = 1, 2 do nats_world.insist(sink.put, sink, "m" .. i, { id = tostring(i) }) end
-    wait_until_done(conn, "from", consumer)
+    nats_world.wait_until_done(conn, "from", consumer)
     result = contents(conn, "to")
     over:close()
     conn:drain()

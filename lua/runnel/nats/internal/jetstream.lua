@@ -183,8 +183,9 @@ end
 
 -- ---- storing ----
 
--- Temporary errors: no connection, no leader at the moment, a server that is starting.
-local PASSING = { [10008] = true, [10023] = true, [10118] = true, [10074] = true, [10029] = true }
+-- Temporary errors: no connection, no leader at the moment, a server that is starting. And 10164: a cluster stores a
+-- message of the same subject, so that it does not know yet which one is the last.
+local PASSING = { [10008] = true, [10023] = true, [10118] = true, [10074] = true, [10029] = true, [10164] = true }
 
 -- Unique ids across processes.
 local function new_id(conn)

@@ -5,7 +5,6 @@ local consumers = require "runnel.nats.internal.consumers"
 local jetstream = require "runnel.nats.internal.jetstream"
 local names = require "runnel.nats.internal.names"
 local patience = require "runnel.nats.internal.patience"
-local tidying = require "runnel.nats.internal.tidying"
 local who = require "runnel.nats.internal.who"
 
 local job_stream = {}
@@ -141,13 +140,14 @@ end
 
 -- Whether the stream has a message that it will not deliver, since the server counts it as acknowledged. This happens
 -- if the server was killed, because it writes messages and acknowledgements to different files. Unknown while
--- redelivered jobs are unfinished: the job may be one of them, and run.
+-- redelivered jobs are unfinished: the job may be one of them, and run. (After kills, the floor may have passed a job
+-- that runs. Then it runs twice, since its submitter sends it again.)
 function JobStream:is_stuck(subject)
   local position = self:position(subject)
   if not position then return false end
   local answer = jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, names.CONSUMER))
-  local floor = tidying.finished_up_to(answer)
-  return floor ~= nil and floor >= position
+  if not answer or not answer.ack_floor or (answer.num_redelivered or 0) > 0 then return false end
+  return answer.ack_floor.stream_seq >= position
 end
 
 -- Removes the message of a subject. (Not by purging the subject: the consumers of nats-server 2.9 then skip messages of

@@ -113,8 +113,22 @@ local info_of_stream = with_stream(function(server, found, body)
     names[1] and SUBJECTS or 0))
 end)
 
-local purge_stream = with_stream(function(_, found, body)
-  return { success = true, purged = found:purge(body.seq, body.filter) }
+-- By a choice, consumers forget what they have delivered, as those of nats-server before 2.9.15 do.
+local purge_stream = with_stream(function(server, found, body)
+  local filter = body.filter
+  local count = found:purge(body.seq, filter)
+  local left = not filter and found:next(1) or filter and found:next(1, protocol.matcher(filter) or filter)
+  local first = left and left.seq or found.last + 1
+  for _, consumer in ipairs(found.consumers) do
+    local of = consumer.config.filter_subject or ""
+    if (filter or "") == of or of == "" then
+      local is_wider = filter ~= nil and filter ~= of
+      local differs = consumer.state.npending > 0 or is_wider and first > consumer.state.next
+      if differs and server.world.faults:way(2) == 2 then consumer:purged_all(first)
+      else consumer:purged(first, is_wider) end
+    end
+  end
+  return { success = true, purged = count }
 end)
 
 local get_message = with_stream(function(server, found, body)

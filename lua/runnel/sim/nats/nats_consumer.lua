@@ -181,6 +181,36 @@ function Consumer:answered(seq, order, text)
   end
 end
 
+-- ---- a purge ----
+
+---Messages of the stream were purged.
+---@param first integer the first message that is left of those that could be purged; if none is, the next one
+---@param is_wider boolean whether others of its messages could not be purged
+function Consumer:purged(first, is_wider)
+  local state = self.state
+  touch(self)
+  if not is_wider then state.next = math.max(state.next, first) end
+  for seq, one in pairs(state.pending) do
+    if not self.stream.messages[seq] then
+      state.pending[seq], state.npending = nil, state.npending - 1
+      state.floor_order, state.floor_seq = math.max(state.floor_order, one.order), math.max(state.floor_seq, seq)
+      forget_count(self, seq)
+      not_due(self, seq)
+    end
+  end
+  if state.npending == 0 then state.floor_order, state.floor_seq = state.order, state.next - 1 end
+end
+
+---The same as nats-server before 2.9.15 does it: it forgets all that it has delivered, and skips what is before `first`.
+---@param first integer
+function Consumer:purged_all(first)
+  local state = self.state
+  touch(self)
+  state.next = math.max(state.next, first)
+  if state.floor_seq < first then state.floor_order, state.floor_seq = state.order, first - 1 end
+  state.pending, state.npending, self.due, self.is_due = {}, 0, {}, {}
+end
+
 -- ---- delivering ----
 
 -- The next message to be delivered again, and how often it was, this time included; nil if there is none.
@@ -378,6 +408,9 @@ end
 ---The server has started again.
 function Consumer:recover()
   self.pulls, self.due, self.is_due, self.saved, self.saved_at = {}, {}, {}, nil, -math.huge
+  for seq in pairs(copy(self.state).counts) do
+    if seq < self.state.floor_seq then forget_count(self, seq) end -- even if it is not acknowledged
+  end
 end
 
 -- ---- making one ----
