@@ -37,6 +37,7 @@ return {
     never = "only if the function of a simulation is in a deadlock and waits in nothing: " .. NO_GUARD },
 
   { "csrc/channels/alt.c", "while (w && !leave_world(w, alt)) w = w->outer;", "1F", never = IN_AN_OBSERVER },
+  { "csrc/channels/chan.c", "while (!buffer_full(&ch->buf) &&", "2F", seldom = NO_GUARD },
   { "csrc/channels/chan.c", "lua_checkstack(L, STACK_FOR_ON_CLOSE)", "2F", never = FULL_STACK },
   { "csrc/channels/chan.c", "if ((w->flags & WAITER_GIVES_UP) &&", "2F", never = NO_GUARD },
   { "csrc/channels/chan_custom.c", "if (w) admit(L, ch, at, w);", "1F", never = NO_GUARD },

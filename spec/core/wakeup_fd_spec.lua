@@ -109,6 +109,18 @@ describe("wakeup_fd", function()
     assert.is_false(result)
   end)
 
+  it("may be waited for beside another descriptor", function()
+    local always = uv.fs_open("/dev/null", "r", 0)
+    local result
+    rn.driver {
+      wait = function(_, ms) result = core.wait_readable(uv.backend_fd(), ms, always) end,
+      alive = function() return true end,
+    }
+    rn.sleep(20)
+    assert.is_true(result)
+    uv.fs_close(always)
+  end)
+
   it("is the same descriptor each time, and is not readable after a step", function()
     local fd = core.wakeup_fd()
     assert.equal(fd, core.wakeup_fd())
