@@ -2,16 +2,17 @@
 -- --stdout` writes, one object a line, and compares it with the exceptions in the Lua file LIST.
 --
 -- A condition is a decision of one or more terms, as `a && b`. It is covered if each term was seen to decide it alone,
--- both when it was true and when it was false. A function in a header has its conditions once in each object; an outcome
--- counts if it was seen in one of them.
+-- both when it was true and when it was false. A function in a header has its conditions once in each object; an
+-- outcome counts if it was seen in one of them.
 --
 -- An outcome is written as 2F: the second term was not seen to be false and to decide. #2 before it means the second
 -- decision of a line; a macro may have some.
 --
--- LIST returns a list of { FILE, TEXT, OUTCOMES, never = REASON } or { FILE, TEXT, OUTCOMES, seldom = REASON }. TEXT is a
--- part of the line that only this line of the file has. OUTCOMES are those that are not covered, as "1T #2 2F", or "all".
--- The reason is `seldom` if it depends on the speed of threads whether they are covered. Fails, with lines FILE:LINE: ...,
--- if an outcome is not covered and has no exception; and if an exception has no line, or with `never` is covered.
+-- LIST returns a list of { FILE, TEXT, OUTCOMES, never = REASON } or { FILE, TEXT, OUTCOMES, seldom = REASON }. TEXT is
+-- a part of the line that only this line of the file has. OUTCOMES are those that are not covered, as "1T #2 2F", or
+-- "all". The reason is `seldom` if it depends on the speed of threads whether they are covered. Fails, with lines
+-- FILE:LINE: ..., if an outcome is not covered and has no exception; and if an exception has no line, or with `never`
+-- is covered.
 local json = require "runnel.json"
 
 local exceptions = dofile(arg[1])
@@ -108,7 +109,8 @@ local function check(path, number, line)
         excused_here[name] = nil
         if decision[outcome][term] then
           if exception and exception.never then
-            complain("%s:%d: covered after all: %s, of which an exception says: %s", path, number, name, exception.never)
+            complain("%s:%d: covered after all: %s, of which an exception says: %s", path, number, name,
+              exception.never)
           end
         elseif exception then
           excused = excused + 1
@@ -123,7 +125,9 @@ local function check(path, number, line)
   if #missing > 0 then
     complain("%s:%d: not covered: %s: %s", path, number, table.concat(missing, " "), line:match "^%s*(.-)%s*$")
   end
-  for name in pairs(excused_here) do complain("%s:%d: an exception speaks of %s, which is not there", path, number, name) end
+  for name in pairs(excused_here) do
+    complain("%s:%d: an exception speaks of %s, which is not there", path, number, name)
+  end
 end
 
 local paths = {}
@@ -133,5 +137,6 @@ assert(#paths > 0, "the report has no file of these folders")
 for _, path in ipairs(paths) do
   for number, line in ipairs(sources(path)) do check(path, number, line) end
 end
-print(("outcomes of conditions: %d, of which %d have an exception; complaints: %d"):format(outcomes, excused, complaints))
+print(("outcomes of conditions: %d, of which %d have an exception; complaints: %d"):format(outcomes, excused,
+  complaints))
 os.exit(complaints == 0)

@@ -1044,9 +1044,9 @@ describe("alts in sim.explore", function()
     local seen = {}
     sim.explore(function()
       local ready, ch = { rn.chan(1), rn.chan(1), rn.chan(1) }, rn.chan()
-      for _, full in ipairs(ready) do full:put(true) end
+      for _, one in ipairs(ready) do one:put(true) end
       local _, first = rn.alts(ready)
-      for i, full in ipairs(ready) do if full == first then seen["ready " .. i] = true end end
+      for i, one in ipairs(ready) do if one == first then seen["ready " .. i] = true end end
       rn.go(rn.alts, { { ch, "one" }, { ch, "two" }, { ch, "three" } })
       rn.sleep(0)
       seen["waiting " .. ch:take()] = true

@@ -68,8 +68,8 @@ describe("driver", function()
 
   it("waits for 10 ms at most while another thread watches the program", function()
     internal.watch(function() end)
-    local ch, driver = rn.chan(), nil
-    driver = fake { function() ch:put_async "value" end }
+    local ch = rn.chan()
+    local driver = fake { function() ch:put_async "value" end }
     rn.driver(driver)
     assert.equal("value", ch:take())
     internal.watch(nil)
@@ -374,7 +374,7 @@ describe("driver", function()
     assert.error_matches(function() rn.driver(io.stdout) end, "it has no method wait")
   end)
 
-  it("that has no events, but starts go blocks and completes operations, ends no wait for a thread too early", function()
+  it("that has no events, but starts go blocks and completes operations, ends a wait for a thread", function()
     local stop, answer, here = rn.shared_chan(), rn.shared_chan(), rn.chan()
     local thread = rn.thread(function(from) from:take() end, stop)
     local ran, waits = false, 0

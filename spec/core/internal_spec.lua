@@ -205,7 +205,7 @@ describe("put_later", function()
   before_each(stage.open)
   after_each(stage.close)
 
-  it("puts when there is room, and then calls the function; says so if the channel is closed already", stage.sim(function()
+  it("puts when there is room, and then calls the function; is false on a closed channel", stage.sim(function()
     local ch, accepted = rn.chan(), nil
     assert.is_true(internal.moving.put_later(ch, "later", function(ok) accepted = ok end))
     rn.yield()

@@ -5,7 +5,8 @@ local shell = require "spec.support.shell"
 local function report(file, conditions)
   local texts = {}
   for i, c in ipairs(conditions) do
-    texts[i] = ('{"count":%d,"covered":0,"not_covered_true":[%s],"not_covered_false":[%s]}'):format(2 * c[1], c[2], c[3])
+    local form = '{"count":%d,"covered":0,"not_covered_true":[%s],"not_covered_false":[%s]}'
+    texts[i] = form:format(2 * c[1], c[2], c[3])
   end
   return ('{"files":[{"file":"%s","lines":[{"line_number":1,"conditions":[]},{"line_number":2,"conditions":[%s]}]}]}\n')
     :format(file, table.concat(texts, ","))
@@ -41,7 +42,8 @@ describe("scripts/conditions.lua", function()
   end)
 
   it("says which term of which line has not, and ignores other folders", function()
-    local text, ok = check { report(file, { { 2, "0", "0,1" }, { 1, "", "0" } }), report(folder .. "/other.c", { { 1, "0", "0" } }) }
+    local other = report(folder .. "/other.c", { { 1, "0", "0" } })
+    local text, ok = check { report(file, { { 2, "0", "0,1" }, { 1, "", "0" } }), other }
     assert.matches("part/file.c:2: not covered: #1 1T 1F 2F #2 1F: if (a && b) g();", text, 1, true)
     assert.matches("complaints: 1\n", text, 1, true)
     assert.is_false(ok)
@@ -50,17 +52,20 @@ describe("scripts/conditions.lua", function()
   it("accepts what an exception names, and nothing else", function()
     local lines = { report(file, { { 2, "", "1" }, { 1, "0", "" } }) }
     assert.is_true(select(2, check(lines, '{ FILE, "g();", "2F #2 1T", never = "why" }')))
-    assert.is_true(select(2, check(lines, '{ FILE, "g();", "2F", never = "why" }, { FILE, "if (a &&", "#2 1T", seldom = "why" }')))
-    local text, ok = check(lines, '{ FILE, "g();", "2F", never = "why" }')
+    local one = '{ FILE, "g();", "2F", never = "why" }'
+    assert.is_true(select(2, check(lines, one .. ', { FILE, "if (a &&", "#2 1T", seldom = "why" }')))
+    local text, ok = check(lines, one)
     assert.matches("not covered: #2 1T: ", text, 1, true)
     assert.is_false(ok)
-    assert.is_true(select(2, check({ report(file, { { 2, "0,1", "0,1" } }) }, '{ FILE, "g();", "all", never = "why" }')))
+    lines = { report(file, { { 2, "0,1", "0,1" } }) }
+    assert.is_true(select(2, check(lines, '{ FILE, "g();", "all", never = "why" }')))
   end)
 
   it("complains of an exception that has become wrong", function()
     local lines = { report(file, { { 2, "", "" } }) }
     for exception, expected in pairs {
-      ['{ FILE, "g();", "2F", never = "why" }'] = "part/file.c:2: covered after all: #1 2F, of which an exception says: why",
+      ['{ FILE, "g();", "2F", never = "why" }'] =
+        "part/file.c:2: covered after all: #1 2F, of which an exception says: why",
       ['{ FILE, "g();", "all", never = "why" }'] = "part/file.c:2: covered after all: #1 1T",
       ['{ FILE, "g();", "3F", never = "why" }'] = "part/file.c:2: an exception speaks of #1 3F, which is not there",
       ['{ FILE, "x();", "2F", never = "why" }'] = "part/file.c: 0 lines have the text of an exception, not one: x();",
