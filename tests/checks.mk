@@ -16,7 +16,7 @@ RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SAN
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
 CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts crashes differences embed fuzz gc histories \
-         host model nats-memory nats-races httpd-memory httpd-races prove proxies sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
+         host model mutants nats-memory nats-races httpd-memory httpd-races prove proxies sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
          shared-races soak soak-machines specs-long spin threads \
          tls-memory tls-races valgrind websocket
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
@@ -116,18 +116,34 @@ run-model: $(BUILD)/runner
 	$(BUILD)/runner tests/model.lua check $(BUILD)/runner $(if $(LONG),10000000,300000) $(SEED)
 
 # A sample of programs, the same for the same seed: about a minute of CPU time.
-.PHONY: prove prove-all
+.PHONY: prove prove-all mutants
 prove: check-prove ## small programs in every order on the core and on lite.lua: a random sample of SEED, by default the commit
 check-prove: NEEDED = run
 check-prove: BUILT  = $(if $(SEED),SEED=$(SEED))
-run-prove: modules
-	$(LUA) tests/prove/prove.lua sample $(or $(SEED),$(COMMIT_SEED)) $(if $(LONG),400000,20000)
+run-prove: modules $(BUILD)/structures
+	$(BUILD)/structures $(or $(SEED),$(COMMIT_SEED))
+	$(LUA) tests/prove/prove.lua first $(or $(SEED),$(COMMIT_SEED))
+	$(LUA) tests/prove/prove.lua long $(or $(SEED),$(COMMIT_SEED)) $(if $(LONG),100000,5000)
+	$(LUA) tests/prove/prove.lua sample $(or $(SEED),$(COMMIT_SEED)) $(if $(LONG),400000,12000)
 COMMIT_SEED = $(shell printf '%d' 0x$$(git rev-parse --short=6 HEAD 2>/dev/null || echo 1))
 
 prove-all: ## all programs of tests/prove/space.lua, in half a day: JOBS at a time; continues build/proved, which says what was done
 	$(SETUP) run
 	$(THEN) modules
 	seq $(JOBS) | xargs -P $(JOBS) -I @ $(LUA) tests/prove/prove.lua all build/proved $(or $(SECONDS),1000000) @ $(JOBS)
+
+# COUNT faults, spread over the sources (0: all of them), chosen by SEED. Goes on with build/mutants/done, which says what
+# was done; remove it to begin again.
+mutants: check-mutants ## faults planted in csrc/channels, csrc/blocks and csrc/base: what finds each; COUNT=240 SEED=1
+check-mutants: NEEDED = test
+check-mutants: BUILT  = CC=gcc BUILD=build/mutants CFLAGS=-O1 $(if $(SEED),SEED=$(SEED)) $(if $(COUNT),COUNT=$(COUNT))
+FAULTS = $(BUILD) $(or $(COUNT),240) $(or $(SEED),1)
+run-mutants: modules $(BUILD)/runner $(BUILD)/structures
+	@printf '%s\n' '$(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS)' >$(BUILD)/flags
+	@printf '%s\n' '$(LIBS)' >$(BUILD)/libs
+	@printf ' %s \n' '$(OBJECTS)' >$(BUILD)/parts
+	@seq 2 | CC='$(CC)' xargs -P 2 -I @ nice $(LUA) tests/mutants/mutants.lua run $(FAULTS) @ 2
+	@$(LUA) tests/mutants/mutants.lua tell $(FAULTS)
 
 check-oom: ## every allocation of tests/oom/*.lua fails once
 OOM_SCENARIOS ?= $(sort $(wildcard tests/oom/*.lua))
@@ -179,7 +195,7 @@ check-crashes: ## a machine crashes while a store works: each disk that this may
 check-crashes: NEEDED = sqlite
 check-crashes: BUILT  = $(if $(SEED),SEED=$(SEED)) $(if $(CRASHES),CRASHES=$(CRASHES))
 run-crashes: $(if $(SQLITE_MODULE),programs $(BUILD)/crashes.so)
-	$(if $(SQLITE_MODULE),$(LUA) tests/crashes/crashes.lua $(or $(CRASHES),$(if $(LONG),10000000,200000)) $(or $(SEED),$(COMMIT_SEED)),\
+	$(if $(SQLITE_MODULE),$(LUA) tests/crashes/crashes.lua $(or $(CRASHES),$(if $(LONG),10000000,300000)) $(or $(SEED),$(COMMIT_SEED)),\
 	  @echo 'crashes: skipped: libsqlite3 is not installed')
 
 # Random and table-driven programs on the C API.
@@ -352,6 +368,10 @@ FAILING = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 $(BUILD)/runner: $(BUILD)/tests/runner.o $(BUILD)/tests/memory.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(LIBS)
+
+# Only what it checks, so that a fault elsewhere in csrc/base does not matter.
+$(BUILD)/structures: $(BUILD)/tests/prove/structures.o $(patsubst %,$(BUILD)/obj/base/%.o,clock heap map windows)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/oom: $(BUILD)/tests/oom.o $(BUILD)/tests/memory.o $(CORE_TEST) # threads get a state that is watched
 	$(Q)$(CC) $(CFLAGS) $(FAILING),--wrap=luaL_newstate -o $@ $^ $(LIBS)

@@ -136,6 +136,7 @@ int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFuncti
 
 int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
   Sched *S = ch->sched;
+  OBSERVE(S, look, ch, LOOK_CHANNEL); /* it may raise, and has found that it must wait */
   Alt *alt = park_begin(L, S, op);
   if (UNLIKELY(!(op->waiter & WAITER_UNCOUNTED) && !chan_has_room(ch, op->is_put))) {
     return chan_no_room(L, ch, at, op->is_put);

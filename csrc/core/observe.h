@@ -12,6 +12,10 @@
 
 #include "core/state.h"
 
+/* What the running code has looked at: a channel, the go block of which it is the result channel, or the pending
+   timeouts, of which it has got one. */
+typedef enum Look { LOOK_CHANNEL, LOOK_BLOCK, LOOK_TIMEOUT } Look;
+
 typedef struct Observer {
   /* ---- go blocks and the main program ---- */
 
@@ -50,6 +54,8 @@ typedef struct Observer {
   void (*shared)(lua_State *L, Chan *ch, int at, const Alt *alt, bool is_put);
   /* The channel is closed. */
   void (*close)(const Chan *ch);
+  /* The running code looks at it, and may have got an answer without one of the events above. */
+  void (*look)(Chan *ch, Look what);
 
   /* ---- errors of go blocks; records are those of unhandled.h ---- */
 
@@ -71,12 +77,12 @@ typedef struct WatchHook {
 } WatchHook;
 
 /* The places in Sched.seats: one for each observer that there can be. */
-enum { SEAT_PROFILE, SEAT_TRACE, SEATS };
+enum { SEAT_PROFILE, SEAT_TRACE, SEAT_SEARCH, SEATS };
 
 /* An observer begins, or with NULL ends, to hear of events. */
 static inline void observe_seat(Sched *S, int seat, const Observer *observer) {
   S->seats[seat] = observer;
-  S->is_observed = S->seats[SEAT_PROFILE] || S->seats[SEAT_TRACE];
+  S->is_observed = S->seats[SEAT_PROFILE] || S->seats[SEAT_TRACE] || S->seats[SEAT_SEARCH];
 }
 
 /* Calls the function `event` of each observer that has one. */

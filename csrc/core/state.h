@@ -125,7 +125,7 @@ typedef struct Kept {
 struct Sched {
   World world;                     /* time and the run queue */
   bool is_observed;                /* one of `seats` is not NULL */
-  const struct Observer *seats[2]; /* who records events, or NULL: see observe.h */
+  const struct Observer *seats[3]; /* who records events, or NULL: see observe.h */
   const struct Observer *births;   /* records new channels, or NULL */
   struct Trace *tracer;            /* the trace (trace.h), on or off; NULL if it has never been on */
   Go *current;                     /* the go block that is running, or NULL */

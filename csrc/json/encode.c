@@ -61,22 +61,23 @@ static bool add_string(Encoder *e, const char *text, size_t n) {
   static const char hex[] = "0123456789abcdef", escaped[] = "\"\\\n\r\t", names[] = "\"\\nrt";
   const char *begin = text, *end = text + n;
   unsigned all = 0; /* the bits of all its bytes */
-  add(e, "\"", 1);
+  need(e, n + 2);
+  e->text[e->n++] = '"';
   for (;; text++) {
-    need(e, (size_t)(end - text) + 1);
     char *to = e->text + e->n;
     unsigned char c = 0;
     for (; text < end; text++) {
       c = (unsigned char)*text;
       if (c < 32 || c == '"' || c == '\\' || c == 127) break;
-      *to++ = (char)c;
+      *to++ = *text;
       all |= c;
     }
     e->n = (size_t)(to - e->text);
     if (text == end) break;
     const char *known = c ? strchr(escaped, c) : NULL;
-    char escape[] = {'\\', known ? names[known - escaped] : 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+    char escape[] = {'\\', (char)(known ? names[known - escaped] : 'u'), '0', '0', hex[c >> 4], hex[c & 15]};
     add(e, escape, known ? 2 : 6);
+    need(e, (size_t)(end - text));
   }
   e->text[e->n++] = '"';
   return all < 0x80 || !json_not_utf8(begin, n);
@@ -207,7 +208,8 @@ static bool add_fields(Encoder *e, int t, Level *level, int first, Name *names, 
     add_line(e, level->depth);
     level->key = index_of(L, first, names[i].i);
     if (!add_string(e, names[i].text, names[i].size)) return fail(L, level, "in JSON, keys are UTF-8");
-    add(e, ": ", e->indent < 0 ? 1 : 2);
+    add(e, ":", 1);
+    if (e->indent >= 0) add(e, " ", 1);
     lua_pushvalue(L, level->key);
     lua_gettable(L, t);
     if (!add_value(e, level)) return false;
@@ -228,7 +230,8 @@ static bool add_table(Encoder *e, const Level *up) {
     if (around->table == level.table) return fail(L, up, "a table that contains itself cannot be sent");
   if (level.depth > JSON_DEEPEST) return fail(L, up, "more than 100 nested tables");
   luaL_checkstack(L, FEW + 12, "JSON");
-  if (lua_getmetatable(L, t)) {
+  bool has_metatable = lua_getmetatable(L, t);
+  if (has_metatable) {
     if (lua_topointer(L, -1) == e->array) return add_elements(e, t, &level, (lua_Integer)lua_rawlen(L, t));
     lua_pop(L, 1);
   }
@@ -247,7 +250,8 @@ static bool add_table(Encoder *e, const Level *up) {
     }
     nnames += is_name;
   }
-  if (n > 0 && (lua_Integer)n == luaL_len(L, t)) return add_elements(e, t, &level, (lua_Integer)n);
+  if ((nnames < n || (n > 0 && has_metatable)) && (lua_Integer)n == luaL_len(L, t))
+    return add_elements(e, t, &level, (lua_Integer)n);
   if (n > FEW) names = lua_newuserdatauv(L, n * sizeof *names, 0);
   for (size_t i = n > nnames || n > FEW ? 0 : n; i < n; i++) {
     level.key = index_of(L, first, i);

@@ -94,21 +94,23 @@ static bool is_next(char *text, int digits, double value) {
   return strtod(text, NULL) == value;
 }
 
-size_t json_write_float(char *to, lua_Number number) {
-  double value = fabs((double)number);
+size_t json_write_float(char *to, lua_Number value) {
+  double size = fabs((double)value);
   char text[JSON_NUMBER_SIZE], *p = to, *end;
-  if (signbit(number)) *p++ = '-';
-  if ((end = write_short(p, value))) return (size_t)(end - to);
-  for (int digits = value < DBL_MIN ? 1 : EXACT_DIGITS;; digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, value);
-    if (digits >= DBL_DECIMAL_DIG || strtod(text, NULL) == value || is_next(text, digits, value)) break;
+  if (signbit(value)) *p++ = '-';
+  if ((end = write_short(p, size))) return (size_t)(end - to);
+  for (int digits = size < DBL_MIN ? 1 : EXACT_DIGITS;; digits++) {
+    snprintf(text, sizeof text, "%.*g", digits, size);
+    if (digits >= DBL_DECIMAL_DIG || strtod(text, NULL) == size || is_next(text, digits, size)) break;
   }
   char *first = p;
   for (const char *from = text; *from; from++) {
     if (strchr("0123456789e+-", *from)) *p++ = *from;
     else if (p[-1] != '.') *p++ = '.'; /* the decimal point of the locale may have several bytes */
   }
-  if (!memchr(first, '.', (size_t)(p - first)) && !memchr(first, 'e', (size_t)(p - first)))
-    p = (memcpy(p, ".0", 2), p + 2);
+  if (!memchr(first, '.', (size_t)(p - first)) && !memchr(first, 'e', (size_t)(p - first))) {
+    *p++ = '.';
+    *p++ = '0';
+  }
   return (size_t)(p - to);
 }

@@ -27,6 +27,14 @@ static inline Chan *check_chan(lua_State *L, int i, const char *what, const char
   return ch;
 }
 
+/* The same for a function that looks at it, or influences its go block: an answer of the channel, or of the go block whose
+   result channel it is, that the other events of an observer do not show. */
+static inline Chan *check_looked(lua_State *L, int i, const char *what, const char *usage, Look look) {
+  Chan *ch = check_chan(L, i, what, usage);
+  OBSERVE(ch->sched, look, ch, look);
+  return ch;
+}
+
 /* The shared channel at index `i`, for functions of the library's own. */
 Chan *check_shared(lua_State *L, int i);
 

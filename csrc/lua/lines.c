@@ -49,7 +49,7 @@ static int core_each_line(lua_State *L) {
    would have to wait or its line is too long, false if the channel is closed. In Lua this would take three calls for
    each line. */
 static int internal_offer_lines(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "offer_lines", "offer_lines(ch, text, from, max)");
+  Chan *ch = check_looked(L, 1, "offer_lines", "offer_lines(ch, text, from, max)", LOOK_CHANNEL);
   size_t length;
   const char *text = luaL_checklstring(L, 2, &length);
   lua_Integer from = luaL_checkinteger(L, 3);

@@ -186,6 +186,7 @@ static inline int alts(lua_State *L, const Operation *what) {
   Options options = read_options(L, what);
   Sched *S = LIKELY(n > 0) ? ops[0].ch->sched : sched_self(L);
   if (what != &MOVING && UNLIKELY(++S->moves > TURN)) turn_have(L, S, closed_one(ops, n), what);
+  for (int i = 0; i < n && UNLIKELY(S->is_observed); i++) OBSERVE(S, look, ops[i].ch, LOOK_CHANNEL);
   Alts a = {.op = what, .ops = ops, .n = n, .priority = options.priority};
   int results = alts_try(L, S, &a);
   if (results) return results;

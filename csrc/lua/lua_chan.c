@@ -168,7 +168,7 @@ static bool is_on_caller(lua_State *L, int i) { return lua_isnoneornil(L, i) || 
 
 /* ch:take_async(f, on_caller): f(v), or f(nil, err), once there is something to take. */
 static int chan_lua_take_async(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "take_async", "ch:take_async(f)");
+  Chan *ch = check_looked(L, 1, "take_async", "ch:take_async(f)", LOOK_CHANNEL);
   check_callable(L, 2, "take_async");
   if (turn_counts(ch) || chan_can(ch, false)) turn_count(L, ch, &TAKE_ASYNC);
   bool on_caller = is_on_caller(L, 3);
@@ -185,7 +185,7 @@ static int nothing(lua_State *L) {
 /* ch:put_async(v, f, on_caller) -> true | false (closed already): f(true) once the put is done, f(false) when
    closed. */
 static int chan_lua_put_async(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "put_async", "ch:put_async(v, f)");
+  Chan *ch = check_looked(L, 1, "put_async", "ch:put_async(v, f)", LOOK_CHANNEL);
   check_value(L, 2, "put_async");
   if (turn_counts(ch) || chan_can(ch, true)) turn_count(L, ch, &PUT_ASYNC);
   bool on_caller = is_on_caller(L, 4);
@@ -211,7 +211,7 @@ static bool is_own_cancellation(lua_State *L, const Sched *S) {
 /* ch:close(err); also __close(ch, err), when the scope of `local ch <close>` ends, by an error or not. If the error is
    the cancellation of the go block, takers get it, but it is not reported: a cancellation is intended. */
 static int chan_lua_close(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "close", "ch:close(err)");
+  Chan *ch = check_looked(L, 1, "close", "ch:close(err)", LOOK_CHANNEL);
   if (UNLIKELY(ch->flags & CHAN_TIMEOUT)) {
     return luaL_error(L,
                       "close: a timeout closes by itself; other go blocks may share it, so a program cannot close it");
@@ -236,7 +236,7 @@ static int chan_lua_closed(lua_State *L) {
 
 /* ch:done() -> a channel that closes when ch does, whatever ch still holds. */
 static int chan_lua_done(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "done", "ch:done()");
+  Chan *ch = check_looked(L, 1, "done", "ch:done()", LOOK_CHANNEL);
   chan_push_done(L, ch, 1);
   return 1;
 }
@@ -292,7 +292,7 @@ static int chan_lua_stats(lua_State *L) {
 
 /* tostring(ch) -> "chan: jobs (3/10, 2 puts waiting)" */
 static int chan_meta_tostring(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "tostring", "tostring(ch)");
+  Chan *ch = check_looked(L, 1, "tostring", "tostring(ch)", LOOK_CHANNEL);
   luaL_Buffer b;
   ChanStats stats = stats_of(L, ch);
   attr_push_name(L, ch, 1);
@@ -476,6 +476,7 @@ static int core_timeout(lua_State *L) {
   int64_t ns = check_ms(L, 1, "timeout");
   if (ns == 0) busy_add(sched_self(L), BUSY_POLL);
   timer_push_timeout(L, sched_self(L), ns);
+  OBSERVE(sched_self(L), look, (Chan *)lua_touserdata(L, -1), LOOK_TIMEOUT);
   return 1;
 }
 

@@ -32,7 +32,8 @@ static int core_go(lua_State *L) {
 /* cancel(result, reason) -> whether there was something to cancel. The result of a thread stands for the go block that
    receives the thread's errors. */
 static int core_cancel(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "cancel", "rn.cancel(result, reason), with the result channel of a go block");
+  Chan *ch =
+      check_looked(L, 1, "cancel", "rn.cancel(result, reason), with the result channel of a go block", LOOK_BLOCK);
   if (!(ch->flags & CHAN_GO)) {
     attr_push(L, 1, ATTR_THREAD);
     Chan *receiver = chan_to(L, lua_gettop(L));

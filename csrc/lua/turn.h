@@ -22,7 +22,8 @@ enum { TURN = 128 };
 void turn_have(lua_State *L, Sched *S, const Chan *ch, const Operation *op);
 
 /* Counts an operation on `ch` that is about to begin. */
-static inline void turn_count(lua_State *L, const Chan *ch, const Operation *op) {
+static inline void turn_count(lua_State *L, Chan *ch, const Operation *op) {
+  OBSERVE(ch->sched, look, ch, LOOK_CHANNEL);
   if (UNLIKELY(++ch->sched->moves > TURN)) turn_have(L, ch->sched, ch, op);
 }
 

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "blocks/timer.h"
 #include "sim/busy.h"
+#include "sim/reduce.h"
 
 /* The most choices in one run, besides those of its steps. */
 enum { MORE_CHOICES = 1 << 16 };
@@ -27,6 +28,7 @@ bool explore_add(Choices *list, Choice choice) {
 }
 
 bool explore_backtrack(Explore *e) {
+  if (e->reduce) return reduce_backtrack(e);
   Choices path = e->made;
   e->made = e->path;
   while (path.n && path.items[path.n - 1].chosen + 1 >= path.items[path.n - 1].of >> 2) path.n--;
@@ -169,6 +171,32 @@ static uint32_t count_next(const World *w) {
   return w->nready - has_turned;
 }
 
+/* The reduction, if it follows this run. */
+static Reduce *reduce_of(const Explore *e) { return e && e->reduce && e->reduce->is_on ? e->reduce : NULL; }
+
+void explore_rest(const World *w) {
+  Reduce *r = reduce_of(w->explore);
+  if (r) footprint_rest(&r->run, w);
+}
+
+/* The next of the `n` go blocks that may be next, while a reduction follows the run. */
+static Link *next_of_reduced(lua_State *L, Sched *S, uint32_t n) {
+  World *w = &S->world;
+  Explore *e = w->explore;
+  uint32_t first = reduce_next(e->reduce, S, n, (uint32_t)e->made.n);
+  if (first == UINT32_MAX) {
+    e->gave_up = true;
+    luaL_error(L, "sim.explore: this run is given up");
+  }
+  if (!e->reduce->is_path) first = n > 1 ? choose_ready(e, w, n, n) : 0;
+  uint32_t i = n > 1 ? choose(e, n, CHOICE_READY, first) : 0;
+  w->turned = NULL;
+  Link *link = w->ready.first;
+  while (i-- > 0) link = link->next;
+  reduce_choose(e->reduce, w, link);
+  return link;
+}
+
 Link *explore_next(lua_State *L, Sched *S) {
   World *w = &S->world;
   Explore *e = w->explore;
@@ -178,7 +206,12 @@ Link *explore_next(lua_State *L, Sched *S) {
     if (UNLIKELY(e->gave_up || e->astray)) luaL_error(L, "sim.explore: this run is given up");
     e->steps++;
     w->steps_ns += STEP_NS;
+    int64_t before = w->clock.virtual_ns;
     busy_step(L, S);
+    if (reduce_of(e)) {
+      e->reduce->run.passes |= before != w->clock.virtual_ns;
+      return next_of_reduced(L, S, count_next(w));
+    }
     uint32_t ready = count_next(w), n = ready + (e->any_timers && w->heap.count);
     uint32_t i = n > 1 ? choose(e, n, CHOICE_READY, choose_ready(e, w, ready, n)) : 0;
     if (i < ready) {

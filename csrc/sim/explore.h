@@ -20,6 +20,8 @@
 
 #include "core/state.h"
 
+struct Reduce;
+
 typedef enum Strategy { STRATEGY_FIRST, STRATEGY_RANDOM, STRATEGY_PRIORITIES } Strategy;
 
 typedef enum ChoiceKind {
@@ -65,6 +67,7 @@ typedef struct Explore {
   uint32_t nlowered;                 /* and how many there were so far */
   uint32_t change[EXPLORE_CHANGES];  /* at which steps */
   uint64_t lowered[EXPLORE_CHANGES]; /* the go blocks that got the lowest priority, in this order */
+  struct Reduce *reduce;             /* leaves out equivalent orders (sim/reduce.h), or NULL */
   /* Called for each choice, or NULL. */
   void (*on_choice)(struct Explore *e, ChoiceKind kind, uint32_t chosen, uint32_t of);
 } Explore;
@@ -89,6 +92,9 @@ Link *explore_next(lua_State *L, Sched *S);
 /* How many of `n` steps a run that looks for leaks may still take: 0 if the go blocks that are left go on for ever, as
    far as a fair order shows. `n` if no search runs. */
 uint32_t explore_steps_left(const World *w, uint32_t n);
+
+/* Nothing is ready in the world: time jumps, or the search's function gets the error of a deadlock. */
+void explore_rest(const World *w);
 
 /* After a run with the path as its prefix: the path becomes the next one that was not run. Returns false if there is
    none. */

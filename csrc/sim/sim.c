@@ -62,6 +62,7 @@ static bool tell_at_rest(lua_State *L, bool is_over) {
 static bool cancel_for_deadlock(lua_State *L, Sched *S, Go *awaited, int at) {
   if (tell_at_rest(L, false)) return true;
   if (!awaited->alt.count) return false;
+  explore_rest(&S->world);
   Explore *explore = S->world.explore;
   if (explore && explore->on_choice) explore->on_choice(explore, CHOICE_NONE, 0, 0);
   lua_pushvalue(L, SCHED_SELF);
@@ -203,6 +204,7 @@ static bool come_to_rest(lua_State *L, Sched *S) {
     if (most == 0) return false;
     int64_t ns = sched_step(L, S, most, INT64_MAX);
     if (ns < 0 || ns == INT64_MAX) return true;
+    if (ns > 0) explore_rest(&S->world);
     clock_jump(&S->world.clock, S->world.clock.virtual_ns + ns);
   }
   return false;

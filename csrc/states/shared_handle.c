@@ -32,19 +32,6 @@ void shared_handle_push_part(lua_State *L, int part) {
 
 /* ---- handles ---- */
 
-SharedHandle *shared_handle_push_of(lua_State *L, const SharedHold *hold) {
-  shared_handle_push_part(L, SHARED_HANDLES);
-  int type = lua_rawgetp(L, -1, hold->chan);
-  lua_replace(L, -2);
-  if (type == LUA_TUSERDATA) {
-    SharedHandle *h = shared_handle_of((const Chan *)lua_touserdata(L, -1));
-    if (h->hold == hold) return h;
-  }
-  lua_pushnil(L); /* there is none, or a newer one */
-  lua_replace(L, -2);
-  return NULL;
-}
-
 /* Withdraws the watch of a hold. */
 static void end_watch(Sharing *sharing, SharedHold *hold) {
   SharedWait *watch = hold->watch;
@@ -197,7 +184,7 @@ static void end_holds(lua_State *L, Sched *S, Sharing *sharing) {
   for (Link *link = sharing->holds.first, *next; link; link = next) {
     SharedHold *hold = CONTAINER_OF(link, SharedHold, link);
     next = list_next(&sharing->holds, link);
-    SharedHandle *h = shared_handle_push_of(L, hold);
+    SharedHandle *h = shared_wait_push_handle(L, hold);
     if (h) end_hold(S, sharing, h);
     lua_pop(L, 1);
   }

@@ -29,10 +29,6 @@ void shared_handle_push(lua_State *L, Sched *S, SharedChan *shared);
 /* Pushes such a handle in a state that has a Sharing. May raise. */
 void shared_handle_push_held(lua_State *L, SharedChan *shared);
 
-/* Pushes the handle of a hold and returns it, or pushes nil and returns NULL if nothing can reach the handle any more. Needs
-   LUA_MINSTACK free slots; does not raise. */
-SharedHandle *shared_handle_push_of(lua_State *L, const SharedHold *hold);
-
 /* The shared channel of a handle, without a hold; NULL once the handle has been finalized. */
 SharedChan *shared_handle_get(const Chan *ch);
 
@@ -53,10 +49,9 @@ void shared_handle_push_waits(lua_State *L, const Owner *owner);
 /* Makes the state's Sharing if it does not exist. May raise. */
 void shared_handle_open(lua_State *L, Sched *S);
 
-/* User values of the Sharing. */
+/* A user value of the Sharing, besides SHARED_HANDLES. */
 enum {
-  SHARED_HANDLES = 1, /* weak table: the address of a shared channel -> its handle */
-  SHARED_UNPACK       /* C function: (light userdata of a SharedValue) -> the value */
+  SHARED_UNPACK = SHARED_HANDLES + 1 /* C function: (light userdata of a SharedValue) -> the value */
 };
 
 /* Pushes a user value of the Sharing. */

@@ -85,7 +85,7 @@ static void closed(lua_State *L, Sched *S, SharedWait *watch) {
   SharedHold *hold = watch->watching;
   hold->watch = NULL;
   shared_wait_free(S->sharing, watch);
-  SharedHandle *h = shared_handle_push_of(L, hold);
+  SharedHandle *h = shared_wait_push_handle(L, hold);
   if (h) {
     h->chan.flags |= CHAN_CLOSED;
     chan_notify_closed(L, top + 1);

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "states/shared_handle.h"
+#include "channels/chan.h"
 
 enum {
   FEW = 4,          /* operations for which there is room in any SharedWait */
@@ -131,11 +131,26 @@ static bool is_open(const Sched *S, const Alt *alt) {
 const Others shared_wait_others = {
     .withdraw = shared_wait_withdraw, .abandon = shared_wait_abandon, .is_open = is_open, .may_close = may_close};
 
+SharedHandle *shared_wait_push_handle(lua_State *L, const SharedHold *hold) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_SHARING);
+  lua_getiuservalue(L, -1, SHARED_HANDLES);
+  lua_replace(L, -2);
+  int type = lua_rawgetp(L, -1, hold->chan);
+  lua_replace(L, -2);
+  if (type == LUA_TUSERDATA) {
+    SharedHandle *h = CONTAINER_OF((Chan *)lua_touserdata(L, -1), SharedHandle, chan);
+    if (h->hold == hold) return h;
+  }
+  lua_pushnil(L); /* there is none, or a newer one */
+  lua_replace(L, -2);
+  return NULL;
+}
+
 /* Whether a take waits on the done() channel of a watch's handle. */
 static bool is_done_awaited(lua_State *L, const SharedHold *hold) {
   if (!lua_checkstack(L, LUA_MINSTACK)) return true;
   int top = lua_gettop(L);
-  const SharedHandle *h = shared_handle_push_of(L, hold);
+  const SharedHandle *h = shared_wait_push_handle(L, hold);
   bool is_awaited = h && h->done && h->done->waiting[TAKES];
   lua_settop(L, top);
   return is_awaited;

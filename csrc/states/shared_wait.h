@@ -20,15 +20,15 @@
 typedef struct SharedHold SharedHold;
 
 typedef struct SharedWait {
-  SharedAlt alt;       /* what other threads see */
-  Link link;           /* in Sharing.waits, unless it is in no list */
-  Alt *local;          /* the alt that waits; NULL for a watch, and once the alt has stopped waiting */
-  bool is_quiet;       /* Operation.is_quiet */
+  SharedAlt alt;        /* what other threads see */
+  Link link;            /* in Sharing.waits, unless it is in no list */
+  Alt *local;           /* the alt that waits; NULL for a watch, and once the alt has stopped waiting */
+  bool is_quiet;        /* Operation.is_quiet */
   SharedHold *watching; /* the hold of a watch (shared_inbox_watch), else NULL */
-  SharedReturn *given; /* memory for giving back a value that cannot be delivered */
-  SharedChan **order;  /* room for one channel an operation (shared_do) */
-  uint32_t capacity;   /* operations that there is room for */
-  uint32_t n;          /* operations */
+  SharedReturn *given;  /* memory for giving back a value that cannot be delivered */
+  SharedChan **order;   /* room for one channel an operation (shared_do) */
+  uint32_t capacity;    /* operations that there is room for */
+  uint32_t n;           /* operations */
   _Alignas(CACHE_LINE) SharedWaiter ops[]; /* the operations */
 } SharedWait;
 
@@ -41,7 +41,7 @@ typedef struct SharedDone {
 
 /* A state's hold on a shared channel. Its memory is not part of the handle: Lua drops a finalizer for which a stack that
    has overflowed has no room, and frees the handle while its hold is still in the list. So a hold does not point to its
-   handle, which is found by the weak table SHARED_HANDLES (shared_handle_push_of). */
+   handle, which is found by the weak table SHARED_HANDLES (shared_wait_push_handle). */
 struct SharedHold {
   Link link;         /* in Sharing.holds */
   SharedChan *chan;  /* the channel */
@@ -75,6 +75,13 @@ typedef struct Sharing {
   GoOn *go_on;         /* not NULL while idle: other threads may look at this (family.h); shared_wait_busy calls it */
   int64_t patience;    /* of the first member: how long it waits before it looks for a deadlock, in ns */
 } Sharing;
+
+/* A user value of the Sharing: a weak table, the address of a shared channel -> its handle. */
+enum { SHARED_HANDLES = 1 };
+
+/* Pushes the handle of a hold and returns it, or pushes nil and returns NULL if nothing can reach the handle any more. Needs
+   LUA_MINSTACK free slots; does not raise. */
+SharedHandle *shared_wait_push_handle(lua_State *L, const SharedHold *hold);
 
 /* To be called before the lists of handles or of waits change. Other threads look at these lists while this state is
    idle: it notes that the state continues, or that its driver uses a shared channel. */

@@ -670,7 +670,10 @@ end
 -- * Ready go blocks run one at a time, first come, first served, each until it waits or ends. [runnel]
 -- * A go block that calls coroutine.yield ends with an error. [runnel]
 local HOW = { [park_on] = true, [park_alts] = true, [sleep] = true, [wake_without_result] = true }
-local function run(go)
+local function run_next()
+  local ready, go = world.ready, world.ready.first
+  for _ = 2, world.choose_ready and ready.n > 1 and world.choose_ready(ready.n) or 1 do go = go.next end
+  remove(go)
   if go.callback then return call_back(go.callback, go.ch, go.value, go.err) end
   local arguments = go.arguments
   local ok, how, a, b, c, d
@@ -679,7 +682,8 @@ local function run(go)
   else ok, how, a, b, c, d = co_resume(go.co) end
   current = nil
   if co_status(go.co) == "dead" then
-    if ok then return end_block(go, true, how, how == nil and a or nil) end
+    if how ~= nil then a = nil end -- an error counts only after nil
+    if ok then return end_block(go, true, how, a) end
   elseif HOW[how] then
     return how(go, a, b, c, d)
   else
@@ -695,13 +699,10 @@ end
 function run_until(is_over, is_awaited)
   while not is_over() do
     look()
-    local ready, timer, untaken = world.ready, first_timer(), world.untaken[1]
+    local timer, untaken = first_timer(), world.untaken[1]
     if is_over() then return true end
-    if ready.n > 0 then
-      local go = ready.first
-      for _ = 2, world.choose_ready and ready.n > 1 and world.choose_ready(ready.n) or 1 do go = go.next end
-      remove(go)
-      run(go)
+    if world.ready.n > 0 then
+      run_next()
     elseif timer then
       local till = untaken and untaken.deadline < timer.deadline and untaken.deadline or timer.deadline
       if world.time then world.time = till else host.sleep(till - M.now()) end
@@ -1047,6 +1048,7 @@ local function alts(ops, opts, by_index)
   end
   local done, value, port, err = try_alts(waiters, opts and opts.priority)
   if done then return value, port, err end
+  for i = 1, #waiters do check_busy(waiters[i].ch) end
   if opts and (opts.nowait or opts.default ~= nil) then return opts.default, "default" end
   check_fields(ops)
   check_can_wait "alts"
@@ -1132,10 +1134,11 @@ function M.yield()
     return
   end
   local n = world.ready.n
-  run_until(function()
+  look()
+  while n > 0 and world.ready.n > 0 do
     n = n - 1
-    return n < 0
-  end)
+    run_next()
+  end
 end
 
 ---Sets the handler of errors, f(err, traceback, where), and returns the previous one.
@@ -1145,6 +1148,11 @@ function M.on_error(f)
   local previous = on_error
   on_error = f
   return previous
+end
+
+local function check_outside(what)
+  if inside then raise("%s: cannot be called inside %s", what, inside) end
+  if current then raise("%s: cannot be called inside a go block, where the scheduler is already running", what) end
 end
 
 -- Runs f as a go block until it has ended. Returns whether it has not raised, and a list of its results, or its error.
@@ -1173,6 +1181,7 @@ end
 ---set.
 ---@param f? fun(...): ...
 function M.run(f, ...)
+  check_outside "run"
   if f == nil then
     run_until(function() return false end)
     return
@@ -1189,6 +1198,7 @@ M.sim = {}
 
 -- Runs f in a world of its own, with virtual time. Returns what run_main does, and how much time has passed.
 local function simulate(what, f, choose_ready, choose_any)
+  check_outside(what)
   local outer = world
   world = new_world()
   world.time, world.choose_ready, world.choose = 0, choose_ready, choose_any

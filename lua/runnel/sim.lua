@@ -15,6 +15,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local current = require "runnel.internal.world"
 local explore = require "runnel.search.explore"
+local schedules = require "runnel.search.schedules"
 local sign = require "runnel.internal.sign"
 local internal = core.internal
 
@@ -102,12 +103,15 @@ end
 ---@return runnel.sim.World world
 function sim.world(opts)
   sign.dot(opts, "sim", "world")
+  if current.shares then
+    error('sim.world: sim.explore with share = "channels" does not know what hosts share; leave that option out', 2)
+  end
   local world = require("runnel.sim.sim_world").new(opts)
   return world
 end
 
 local OPTIONS = { seconds = true, steps = true, leaks = check.kinds.boolean, timers = check.kinds.one_of { "any" },
-  schedule = true, full = check.kinds.boolean }
+  schedule = true, full = check.kinds.boolean, share = check.kinds.one_of { "channels" } }
 
 -- The options of sim.explore, and the seconds; or raises at the caller's line.
 local function check_explore(opts)
@@ -128,8 +132,12 @@ local function check_explore(opts)
   if math.type(steps) ~= "integer" or steps < 1 or steps > MOST_NUMBERS then
     refuse("steps", "an integer of at least 1", opts.steps)
   end
-  if opts.schedule ~= nil and (type(opts.schedule) ~= "string" or not explore.parse(opts.schedule)) then
+  if opts.schedule ~= nil and (type(opts.schedule) ~= "string" or not schedules.parse(opts.schedule)) then
     refuse("schedule", 'what a message of sim.explore ends with, as "2:51c0",', opts.schedule)
+  end
+  if opts.share and opts.timers then
+    error('sim.explore: share = "channels" and timers = "any" exclude each other: a timer that may fire at any time '
+      .. "depends on every step", 3)
   end
   return opts, seconds, steps
 end
@@ -139,11 +147,13 @@ end
 ---one; a deadlock; a leak: a go block that the program has started and that waits when `f` has returned and nothing
 ---is ready or timed. `f` makes its channels inside, and must make the same choices whenever it is run.
 ---@param f fun() called once for each schedule
----@param opts? { seconds?: number, steps?: integer, leaks?: boolean, timers?: "any", schedule?: string, full?: true }
+---@param opts? { seconds?: number, steps?: integer, leaks?: boolean, timers?: "any", schedule?: string, full?: true,
+---share?: "channels" }
 ---`seconds`: how long to search, default 1, but a first run may take 10 s longer; the environment's
 ---RUNNEL_EXPLORE_SECONDS overrides it. `steps`: longer runs are given up, default 10000. `leaks = false`: a run ends
 ---when `f` has returned. `timers = "any"`: a timer may fire while go blocks are ready. `schedule`: runs only that one,
----as given in a failure's message. `full = true`: a story is told from its beginning, however long
+---as given in a failure's message. `full = true`: a story is told from its beginning, however long. `share =
+---"channels"`: of orders that differ only in steps that share no channel and no variable, only one is run
 ---@return runnel.Explored explored `schedules`, whether they are `all`, and how many of them were `given_up`, if any.
 ---Raises if all were: it has checked nothing
 function sim.explore(f, opts)

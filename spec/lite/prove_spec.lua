@@ -1,4 +1,6 @@
 local rn = require "runnel"
+local long = require "tests.prove.long"
+local long_space = require "tests.prove.long_space"
 local operations = require "tests.prove.operations"
 local perform = require "tests.prove.perform"
 local space = require "tests.prove.space"
@@ -26,6 +28,20 @@ describe("small programs", function()
       schedules = schedules + #core
     end
     assert.is_true(schedules > PROGRAMS * 5, schedules) -- they must be about something
+  end)
+
+  it("do the same with more and larger channels, many timers and callbacks, and outside simulations", function()
+    local random, schedules = generator(3), 0
+    for i = 1, PROGRAMS do
+      local is_outside = i % 2 == 0
+      local engine = is_outside and long.outside or long
+      local program = long_space.make(random, is_outside)
+      local core, lite = engine.core(program), engine.lite(program)
+      local number, ours, theirs = perform.difference(core, lite)
+      assert.is_nil(number, number and ("%s\n\n%s\n\n%s"):format(long_space.text(program), ours, theirs))
+      schedules = schedules + #core
+    end
+    assert.is_true(schedules > PROGRAMS, schedules)
   end)
 
   it("differ if one engine has another buffer", function()

@@ -177,7 +177,7 @@ static void list_parts(Place *place) {
     size_t first = place->count;
     if (place->count + file->count > place->room) {
       place->room = 2 * (place->count + file->count);
-      place->flat = realloc(place->flat, place->room * sizeof *place->flat);
+      place->flat = realloc(place->flat, place->room * sizeof(void *));
       place->last = realloc(place->last, place->room * sizeof *place->last);
       if (!place->flat || !place->last) abort();
     }
@@ -231,7 +231,7 @@ uint64_t place_hash(Place *place, const Crash *crash) {
   uint64_t sum = mixed(crash->names + 1);
   for (int i = 0; i < FILE_NAMES; i++) sum = mixed(sum + (uint64_t)place->durable[i]);
   for (int i = 0; i < place->log->files; i++) sum = mixed(sum + place->files[i].hash);
-  memset(place->last, 0, place->count * sizeof *place->last);
+  if (place->count > 0) memset(place->last, 0, place->count * sizeof *place->last);
   for (size_t i = 0; i < place->count; i++) {
     const Part *part = place->flat[i];
     if (crash->fates[i] == PART_KEPT) place->last[part->range] = part->is_same ? 0 : part->hash;

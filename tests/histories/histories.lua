@@ -31,11 +31,10 @@ local WORKER <const> = arg[0]:gsub("histories%.lua$", "worker.lua")
 -- ---- the processes ----
 
 -- What comes before a worker: a clock that can be set, and for some a limit for the size of files, as of a full disk.
-local function environment(set, library, has_conditions)
+local function environment(set, library)
   local limit = math.random(4) == 1 and ("trap '' XFSZ; ulimit -f %d; "):format(math.random(1000, 10000)) or ""
   local words = { "env", "SKEW=" .. set.dir .. "/skew" }
   if library then words[#words + 1] = "LD_PRELOAD=" .. library end
-  if not has_conditions then words[#words + 1] = "CONDITIONS=no" end
   table.move({ "sh", "-c", limit .. 'exec "$@"', "sh" }, 1, 4, #words + 1, words)
   return words, limit ~= ""
 end
@@ -51,7 +50,7 @@ function Processes:keep(i)
     life = life + 1
     local name = ("w%d.%d"):format(i, life)
     local path = ("%s/log.%s"):format(self.set.dir, name)
-    local command, is_limited = environment(self.set, self.library, self.has_conditions)
+    local command, is_limited = environment(self.set, self.library)
     table.move({ LUA, WORKER, self.place, path, name, math.random(1 << 30), self.fault }, 1, 7, #command + 1, command)
     if is_limited then self.counts.limited = self.counts.limited + 1 end
     local program = self.set:start(command)
@@ -129,7 +128,7 @@ local function run(kind, fault, disturbances)
   local place <close> = places[kind](set)
   place:prepare()
   local processes = setmetatable({
-    set = set, place = place.place, has_conditions = place.has_conditions, fault = fault, programs = {}, logs = {},
+    set = set, place = place.place, fault = fault, programs = {}, logs = {},
     counts = { killed = 0, stopped = 0, clocks = 0, limited = 0, not_ready = 0 },
     library = skew.works and not fault and skew.build(set.dir) or nil,
   }, Processes)
@@ -204,7 +203,7 @@ if pcall(require, "runnel.sqlite.core") then use "store" else print "stores: ski
 local nats, missing = nats_server.library()
 if nats then
   use "nats"
-  use "cluster"
+  if nats_server.is_since "2.11" then use "cluster" else print "clusters: skipped: nats-server is older than 2.11" end
 else
   print("nats: skipped: " .. missing)
 end

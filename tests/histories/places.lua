@@ -32,7 +32,7 @@ end
 ---@param set table of programs (spec/support/background.lua)
 function places.store(set)
   local self = setmetatable({
-    is_strict = true, has_conditions = true, dir = set.dir .. "/store", counts = {}, faults = {},
+    is_strict = true, dir = set.dir .. "/store", counts = {}, faults = {},
   }, Store)
   assert(os.execute(("mkdir '%s'"):format(self.dir)))
   self.place = self.dir .. "/work.db"
@@ -73,7 +73,7 @@ Server.__index = Server
 function places.nats(set)
   local server = nats_server.start { disk = 30000000 }
   local self = setmetatable({
-    is_strict = false, has_conditions = true, server = server, place = server.url, counts = {}, set = set,
+    is_strict = false, server = server, place = server.url, counts = {}, set = set,
   }, Server)
   local function fault(name, f)
     return function()
@@ -133,12 +133,13 @@ Server.__close = Server.close
 local Cluster = setmetatable({}, { __index = Server })
 Cluster.__index = Cluster
 
+---Only with a nats-server whose clusters keep what they say: see docs/machines.md.
 ---@param set table of programs (spec/support/background.lua)
 function places.cluster(set)
   local cluster = nats_server.cluster(3)
-  -- Before 2.11, conditions of writes do not hold in a cluster (docs/manual/streams.md).
-  local self = setmetatable({ is_strict = false, has_conditions = nats_server.is_since "2.11", server = cluster,
-    place = cluster.url, counts = {}, set = set }, Cluster)
+  local self = setmetatable({
+    is_strict = false, server = cluster, place = cluster.url, counts = {}, set = set,
+  }, Cluster)
   local function fault(name, f)
     return function()
       self.counts[name] = (self.counts[name] or 0) + 1

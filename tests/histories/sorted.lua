@@ -85,15 +85,12 @@ local function check_all(lists, what, model_of, problems)
   end
 end
 
--- The shortest time of a write over NATS that has been tried twice, in ms.
-local TWICE <const> = 50
-
 -- Over NATS a write without a condition that was tried again may happen twice (docs/manual/streams.md).
 local function with_repeats(operations)
   local all = table.move(operations, 1, #operations, 1, {})
   for _, operation in ipairs(operations) do
     local has_condition = operation.revision or operation.what ~= "put" and operation.what ~= "delete"
-    if not has_condition and (operation.back or math.huge) - operation.call >= TWICE then
+    if not has_condition and (not operation.back or (operation.tries or 1) > 1) then
       all[#all + 1] = { process = operation.process, what = operation.what, value = operation.value,
         call = operation.call }
     end

@@ -14,7 +14,6 @@ local place, log, name, seed, fault = table.unpack(arg)
 math.randomseed(math.tointeger(tonumber(seed)))
 local record = recorder.open(log)
 local is_nats = place:find "^nats:"
-local has_conditions = os.getenv "CONDITIONS" ~= "no" -- whether the servers keep them (places.lua)
 rn.on_error(function(err, _, where) io.stderr:write(where, ": ", tostring(err), "\n") end)
 
 -- Calls the function until it succeeds: a disk that is full, or a server that is away, comes back.
@@ -33,6 +32,17 @@ if is_nats then
 else
   local levels = { "off", "normal", "full" }
   owner = insist(require("runnel.store").open, place, { busy_timeout = 60000, synchronous = levels[math.random(3)] })
+end
+
+-- Over NATS, how many requests each go block has made: a write that was tried again may have happened twice.
+local requests = {}
+if is_nats then
+  local request = owner.request
+  function owner.request(...)
+    local block = coroutine.running()
+    requests[block] = (requests[block] or 0) + 1
+    return request(...)
+  end
 end
 
 -- Values are unique: of this process, with a number.
@@ -70,7 +80,7 @@ local function write(process, what, key, value, revision)
     end)
     return back()
   end
-  local new, err
+  local before, new, err = requests[coroutine.running()]
   if what == "put" then new, err = bucket:put(key, value)
   elseif what == "create" then new, err = bucket:create(key, value)
   elseif what == "delete" then new, err = bucket:delete(key, revision)
@@ -79,7 +89,7 @@ local function write(process, what, key, value, revision)
     rn.sleep(math.random(5))
     if now == revision then new, err = bucket:put(key, value) else err = "the key has another revision" end
   else new, err = bucket:update(key, value, revision) end
-  if new then back { new_revision = new }
+  if new then back { new_revision = new, tries = is_nats and requests[coroutine.running()] - (before or 0) or nil }
   elseif is_condition(err) then back { failed = true, err = tostring(err) }
   elseif refused() then back { refused = true, err = tostring(err) } end
 end
@@ -104,10 +114,7 @@ end
 local function use_bucket(process)
   while true do
     local key, choice = "k" .. math.random(KEYS), math.random(10)
-    if not has_conditions then
-      read(process, key)
-      write(process, choice == 1 and "delete" or "put", key, choice > 1 and new_value() or nil)
-    elseif choice <= 2 then write(process, "put", key, new_value())
+    if choice <= 2 then write(process, "put", key, new_value())
     elseif choice == 3 then write(process, "create", key, new_value())
     elseif choice == 4 then write(process, "delete", key)
     else
@@ -127,8 +134,9 @@ local function fill_watched(process)
   while true do
     local key, value = "w" .. math.random(8), new_value()
     local back = record:call(process, "put", { key = key, value = value })
+    local before = requests[coroutine.running()] or 0
     local revision, err = watched:put(key, value)
-    if revision then back { new_revision = revision }
+    if revision then back { new_revision = revision, tries = (requests[coroutine.running()] or 0) - before }
     elseif refused() then back { refused = true, err = tostring(err) } end
     rn.sleep(math.random(0, 40))
   end

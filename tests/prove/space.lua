@@ -82,6 +82,17 @@ function space.each(unit, f)
   add(unit.first)
 end
 
+---Calls f with a program for each pair of operations, with channels of any kind.
+---@param random fun(n: integer): integer
+---@param f fun(program: table)
+function space.each_pair(random, f)
+  for i = 1, #list do
+    for k = i, #list do
+      f { kinds = { all_kinds[random(#all_kinds)], all_kinds[random(#all_kinds)] }, blocks = { { i }, { k } } }
+    end
+  end
+end
+
 ---@type { blocks: integer, ops: integer }[]
 local LARGER = { { 2, 3 }, { 3, 2 }, { 2, 4 }, { 4, 1 } }
 local MANY = 36 -- behind these are only more alts

@@ -9,6 +9,7 @@
 #include "errors/origin.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sim/reduce.h"
 #include "sim/sim.h"
 #include "tracing/story.h"
 #include "tracing/trace_state.h"
@@ -18,6 +19,7 @@
 typedef struct Explorer {
   Explore explore; /* makes the choices */
   Story story;     /* the events of a run, if it is recorded */
+  Reduce reduce;   /* which orders it leaves out, after `share` */
 } Explorer;
 
 static Explorer *check_explorer(lua_State *L) { return (Explorer *)luaL_checkudata(L, 1, EXPLORE_TNAME); }
@@ -33,6 +35,7 @@ static void add_choice(Explore *e, ChoiceKind kind, uint32_t chosen, uint32_t of
 static int explore_gc(lua_State *L) {
   Explorer *e = check_explorer(L);
   explore_close(&e->explore);
+  reduce_close(L, &e->reduce);
   story_clear(&e->story);
   return 0;
 }
@@ -46,6 +49,34 @@ static int lua_new(lua_State *L) {
   Explorer *e = (Explorer *)lua_newuserdatauv(L, sizeof(Explorer), 0);
   *e = (Explorer){.explore = {.limit = (uint32_t)limit, .any_timers = lua_toboolean(L, 2)}};
   luaL_setmetatable(L, EXPLORE_TNAME);
+  return 1;
+}
+
+/* share(e, until_end): from now on, orders that are equivalent to another one are left out. `until_end`: a run ends when
+   its function has returned. */
+static int lua_share(lua_State *L) {
+  Explorer *e = check_explorer(L);
+  e->explore.reduce = &e->reduce;
+  e->reduce.until_end = lua_toboolean(L, 2);
+  variables_open(L, &e->reduce.variables);
+  return 0;
+}
+
+/* shared(e) -> key of the last run, which is nil if it was given up; whether that was since it is equivalent to one that
+   was run; and how often a shared variable was written so far */
+static int lua_shared(lua_State *L) {
+  const Reduce *r = &check_explorer(L)->reduce;
+  if (r->key) lua_pushinteger(L, (lua_Integer)r->key);
+  else lua_pushnil(L);
+  lua_pushboolean(L, r->is_asleep);
+  lua_pushinteger(L, (lua_Integer)r->variables.written);
+  return 3;
+}
+
+/* is_known(e, key) -> whether a run of the search has had this key */
+static int lua_is_known(lua_State *L) {
+  const Reduce *r = &check_explorer(L)->reduce;
+  lua_pushboolean(L, map_find(&r->known, (uint64_t)luaL_checkinteger(L, 2)) != NULL);
   return 1;
 }
 
@@ -72,8 +103,14 @@ static int lua_run(lua_State *L) {
   lua_pushvalue(L, 2);
   int at = lua_gettop(L);
   int64_t elapsed;
+  /* A script repeats a run of any search, which says what happens and not what else could. */
+  bool is_followed = e->reduce && of != &e->script;
+  if (is_followed) reduce_begin(L, e->reduce, of == &e->path);
+  observe_seat(S, SEAT_SEARCH, is_followed ? &reduce_observer : NULL);
   bool ok = sim_run(L, S, at, &options, &elapsed);
+  observe_seat(S, SEAT_SEARCH, NULL);
   explore_end(e);
+  if (is_followed && !reduce_end(L, e, !e->gave_up && !e->astray)) return luaL_error(L, "not enough memory");
   if (e->gave_up || e->astray) lua_pushnil(L);
   else lua_pushboolean(L, ok);
   check_push_ms(L, elapsed);
@@ -206,18 +243,10 @@ static int lua_note(lua_State *L) {
 
 void lua_explore_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"backtrack", lua_backtrack},
-      {"choose", lua_choose},
-      {"event", lua_event},
-      {"is_alone", lua_is_alone},
-      {"made", lua_made},
-      {"new", lua_new},
-      {"note", lua_note},
-      {"repeat_last", lua_repeat_last},
-      {"run", lua_run},
-      {"script", lua_script},
-      {"record", lua_record},
-      {NULL, NULL},
+      {"backtrack", lua_backtrack},     {"choose", lua_choose}, {"event", lua_event},   {"is_alone", lua_is_alone},
+      {"is_known", lua_is_known},       {"made", lua_made},     {"new", lua_new},       {"note", lua_note},
+      {"repeat_last", lua_repeat_last}, {"run", lua_run},       {"script", lua_script}, {"share", lua_share},
+      {"shared", lua_shared},           {"record", lua_record}, {NULL, NULL},
   };
   luaL_newmetatable(L, EXPLORE_TNAME);
   lua_pushcfunction(L, explore_gc);

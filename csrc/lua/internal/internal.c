@@ -26,7 +26,7 @@
    channel has one such function; `before`, or nil, is the one that f replaces. An error in f goes to on_error. If
    memory runs out, f may not be called. */
 static int internal_on_close(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "on_close", "on_close(ch, f)");
+  Chan *ch = check_looked(L, 1, "on_close", "on_close(ch, f)", LOOK_CHANNEL);
   check_callable(L, 2, "on_close");
   lua_settop(L, 2);
   attr_push(L, 1, ATTR_ON_CLOSE);
@@ -101,7 +101,7 @@ static int internal_pass_on(lua_State *L) {
 
 /* is_error_known(ch) -> whether the error with which the channel was closed needs no further report (unhandled.h) */
 static int internal_is_error_known(lua_State *L) {
-  const Chan *ch = check_chan(L, 1, "is_error_known", "is_error_known(ch)");
+  const Chan *ch = check_looked(L, 1, "is_error_known", "is_error_known(ch)", LOOK_CHANNEL);
   lua_pushboolean(L, (ch->flags & CHAN_ERROR_KNOWN) != 0);
   return 1;
 }
@@ -111,7 +111,7 @@ static int internal_is_error_known(lua_State *L) {
    stream. If ch is closed, the program wants nothing more from it, and nothing happens. `where` is the name in the
    report; by default ch's name. */
 static int internal_fail(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "fail", "fail(ch, err, traceback, where)");
+  Chan *ch = check_looked(L, 1, "fail", "fail(ch, err, traceback, where)", LOOK_CHANNEL);
   lua_settop(L, 4);
   luaL_argcheck(L, !lua_isnil(L, 2), 2, "an error expected");
   bool is_closed = chan_is_closed(ch);

@@ -72,7 +72,7 @@ static int internal_self(lua_State *L) {
 
 /* join(ch): waits until ch closes; also in a go block that was cancelled and has got the error. */
 static int internal_join(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "join", "join(ch)");
+  Chan *ch = check_looked(L, 1, "join", "join(ch)", LOOK_BLOCK);
   if (ch->flags & CHAN_CLOSED) return 0;
   static const Operation join = {.name = "a scope", .waiter = WAITER_UNCOUNTED, .cleans_up = true};
   return park_on(L, ch, 1, &join, NULL);
@@ -118,7 +118,7 @@ static int internal_wake(lua_State *L) {
   Sched *S = sched_self(L);
   Alt *alt = &S->outside;
   if (!lua_isnoneornil(L, 1)) {
-    Go *go = chan_to_go(check_chan(L, 1, "wake", "wake(block)"));
+    Go *go = chan_to_go(check_looked(L, 1, "wake", "wake(block)", LOOK_BLOCK));
     luaL_argcheck(L, go, 1, "the result channel of a go block expected");
     alt = &go->alt;
   }
@@ -133,8 +133,8 @@ static int internal_wake(lua_State *L) {
    ch, and on nothing else, the take ends without a value and returns nil, although ch is open. Otherwise nothing
    happens. rn.cancel, unlike this, takes effect at the next wait if the go block does not wait now. */
 static int internal_withdraw_take(lua_State *L) {
-  Chan *result = check_chan(L, 1, "withdraw_take", "withdraw_take(result, ch)");
-  const Chan *ch = check_chan(L, 2, "withdraw_take", "withdraw_take(result, ch)");
+  Chan *result = check_looked(L, 1, "withdraw_take", "withdraw_take(result, ch)", LOOK_BLOCK);
+  const Chan *ch = check_looked(L, 2, "withdraw_take", "withdraw_take(result, ch)", LOOK_BLOCK);
   Go *go = chan_to_go(result);
   luaL_argcheck(L, go, 1, "the result channel of a go block expected");
   lua_pushboolean(L, go_withdraw_take(L, result->sched, go, ch));
@@ -143,7 +143,7 @@ static int internal_withdraw_take(lua_State *L) {
 
 /* is_cancellation(result, err) -> whether err is the go block's cancellation */
 static int internal_is_cancellation(lua_State *L) {
-  check_chan(L, 1, "is_cancellation", "is_cancellation(result, err)");
+  check_looked(L, 1, "is_cancellation", "is_cancellation(result, err)", LOOK_BLOCK);
   lua_settop(L, 2);
   lua_pushboolean(L, go_is_cancellation(L, 1, 2));
   return 1;
@@ -152,7 +152,7 @@ static int internal_is_cancellation(lua_State *L) {
 /* excuse(result, err): makes err count as the go block's cancellation, so that it is not reported when the go block
    ends. The caller reports err, or passes it on. */
 static int internal_excuse(lua_State *L) {
-  check_chan(L, 1, "excuse", "excuse(result, err)");
+  check_looked(L, 1, "excuse", "excuse(result, err)", LOOK_BLOCK);
   lua_settop(L, 2);
   go_excuse(L, 1, 2);
   return 0;
@@ -162,7 +162,7 @@ static int internal_excuse(lua_State *L) {
 
 /* has_ended(result) -> whether the go block has ended */
 static int internal_has_ended(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "has_ended", "has_ended(result)");
+  Chan *ch = check_looked(L, 1, "has_ended", "has_ended(result)", LOOK_BLOCK);
   const Go *go = chan_to_go(ch);
   lua_pushboolean(L, !go || go->slot == 0);
   return 1;
@@ -170,7 +170,7 @@ static int internal_has_ended(lua_State *L) {
 
 /* state(block) -> the entry of ps for the go block of that result channel, or nil if it has ended */
 static int internal_state(lua_State *L) {
-  Go *go = chan_to_go(check_chan(L, 1, "state", "state(block)"));
+  Go *go = chan_to_go(check_looked(L, 1, "state", "state(block)", LOOK_BLOCK));
   lua_settop(L, 1);
   if (!go || !go->slot) return 0;
   ps_push_entry(L, go, 1);
@@ -180,7 +180,7 @@ static int internal_state(lua_State *L) {
 /* arrived(result) -> the results of the completed operation of that result channel's go block, if it has not run since;
    or nothing */
 static int internal_arrived(lua_State *L) {
-  const Go *go = chan_to_go(check_chan(L, 1, "arrived", "arrived(result)"));
+  const Go *go = chan_to_go(check_looked(L, 1, "arrived", "arrived(result)", LOOK_BLOCK));
   if (!go || !go->slot || go->alt.state != ALT_READY || go->alt.flags & ALT_BARE) return 0;
   lua_State *co = go->alt.co;
   int n = go->alt.nresults;
@@ -193,7 +193,7 @@ static int internal_arrived(lua_State *L) {
 
 /* coroutine_of(result) -> the coroutine of a go block that has not ended, or nil */
 static int internal_coroutine_of(lua_State *L) {
-  const Go *go = chan_to_go(check_chan(L, 1, "coroutine_of", "coroutine_of(result)"));
+  const Go *go = chan_to_go(check_looked(L, 1, "coroutine_of", "coroutine_of(result)", LOOK_BLOCK));
   if (!go || !go->alt.co || !lua_checkstack(go->alt.co, 1)) return 0;
   lua_pushthread(go->alt.co);
   lua_xmove(go->alt.co, L, 1);

@@ -21,7 +21,7 @@ static int job_result(lua_State *L) {
 
 /* value(result) -> the value of the job with this result channel, or nil if it has not begun */
 static int job_value(lua_State *L) {
-  check_chan(L, 1, "value", "value(result)");
+  check_looked(L, 1, "value", "value(result)", LOOK_CHANNEL);
   lua_getiuservalue(L, 1, JOB_VALUE);
   return 1;
 }
@@ -38,10 +38,10 @@ static int job_called(lua_State *L, int status, lua_KContext context) {
    waits on `on_park` completes. */
 static int job_call(lua_State *L) {
   Sched *S = sched_self(L);
-  check_chan(L, 4, "call", "call(on_park, f, value, result)");
+  check_looked(L, 4, "call", "call(on_park, f, value, result)", LOOK_CHANNEL);
   lua_pushvalue(L, 3);
   lua_setiuservalue(L, 4, JOB_VALUE);
-  S->on_park = check_chan(L, 1, "call", "call(on_park, f, value, result)");
+  S->on_park = check_looked(L, 1, "call", "call(on_park, f, value, result)", LOOK_CHANNEL);
   lua_callk(L, 2, 0, 0, job_called);
   S->on_park = NULL;
   return 0;
@@ -86,8 +86,8 @@ static int deliver(lua_State *L, int n) {
    closed the values are dropped, so that their job can finish. The caller keeps `result` alive even if other code
    closes its coroutine. */
 static int job_deliver(lua_State *L) {
-  check_chan(L, RESULT, "take", "deliver(result, to)");
-  check_chan(L, TO, "put", "deliver(result, to)");
+  check_looked(L, RESULT, "take", "deliver(result, to)", LOOK_CHANNEL);
+  check_looked(L, TO, "put", "deliver(result, to)", LOOK_CHANNEL);
   lua_settop(L, TO);
   return deliver(L, 0);
 }

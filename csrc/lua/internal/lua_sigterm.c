@@ -66,7 +66,7 @@ static int internal_sigterm_drained(lua_State *L) {
 
 /* takers(ch) -> the ids of the go blocks that wait in a take or an alts on the channel; whether the main program does */
 static int internal_takers(lua_State *L) {
-  const Chan *ch = check_chan(L, 1, "takers", "takers(ch)");
+  const Chan *ch = check_looked(L, 1, "takers", "takers(ch)", LOOK_CHANNEL);
   const Sched *S = sched_self(L);
   bool main_waits = false;
   lua_Integer room = ch->waiting[TAKES], n = 0;

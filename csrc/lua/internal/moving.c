@@ -18,7 +18,7 @@ static const Operation YIELD = {.name = "yield"};
 /* ---- take, put ---- */
 
 static int take(lua_State *L, int status, lua_KContext alt) {
-  Chan *ch = check_chan(L, 1, "take", "take(ch)");
+  Chan *ch = check_looked(L, 1, "take", "take(ch)", LOOK_CHANNEL);
   if (moving_must_yield(L, ch->sched, status, alt) && (turn_counts(ch) || chan_can(ch, false))) {
     return park_yield(L, ch->sched, &TAKE, take);
   }
@@ -30,7 +30,7 @@ static int take(lua_State *L, int status, lua_KContext alt) {
 static int moving_take(lua_State *L) { return take(L, LUA_OK, 0); }
 
 static ALWAYS_INLINE int put(lua_State *L, const Operation *op, int status, lua_KContext alt, lua_KFunction again) {
-  Chan *ch = check_chan(L, 1, "put", "put(ch, v)");
+  Chan *ch = check_looked(L, 1, "put", "put(ch, v)", LOOK_CHANNEL);
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
   if (moving_must_yield(L, ch->sched, status, alt)) return park_yield(L, ch->sched, op, again);
   PutResult result = chan_put(L, ch, 1, 2);
@@ -53,7 +53,7 @@ static int moving_put_while_open(lua_State *L) { return put_while_open(L, LUA_OK
 
 /* put_later(ch, v, f) -> true | false (closed already): as ch:put_async, but no program can cancel it. */
 static int moving_put_later(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "put", "put_later(ch, v, f)");
+  Chan *ch = check_looked(L, 1, "put", "put_later(ch, v, f)", LOOK_CHANNEL);
   luaL_checktype(L, 3, LUA_TFUNCTION);
   lua_settop(L, 3);
   lua_pushboolean(L, async_begin(L, ch, true, false, true));
@@ -86,6 +86,7 @@ static int moving_put_each(lua_State *L) {
     int type = lua_rawgeti(L, 1, i);
     Chan *ch = chan_to(L, 4);
     if (type == LUA_TNIL) break;
+    if (ch) OBSERVE(ch->sched, look, ch, LOOK_CHANNEL);
     if (!ch || !put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) {
       lua_pushinteger(L, i);
       return 1;
@@ -114,7 +115,8 @@ static int wait_for_next(lua_State *L, Chan *from, Chan *to) {
 
 /* `to` may close while the others run. */
 static int next(lua_State *L, int status, lua_KContext alt) {
-  Chan *from = check_chan(L, 1, "take", "next(from, to)"), *to = check_chan(L, 2, "take", "next(from, to)");
+  Chan *from = check_looked(L, 1, "take", "next(from, to)", LOOK_CHANNEL);
+  Chan *to = check_looked(L, 2, "take", "next(from, to)", LOOK_CHANNEL);
   bool waits = !lua_toboolean(L, 3);
   if (moving_must_yield(L, from->sched, status, alt)) return park_yield(L, from->sched, &TAKE, next);
   int n = chan_is_closed(to) ? 0 : chan_take(L, from, 1);

@@ -54,7 +54,7 @@ static int internal_find_chan(lua_State *L) {
 
 /* peek(ch, max) -> a list of the oldest values in the buffer, and then of those of waiting puts */
 static int internal_peek(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "peek", "peek(ch, max)");
+  Chan *ch = check_looked(L, 1, "peek", "peek(ch, max)", LOOK_CHANNEL);
   snapshot_push_values(L, ch, 1, luaL_checkinteger(L, 2));
   return 1;
 }

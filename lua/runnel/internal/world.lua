@@ -24,6 +24,7 @@ local ordered = require "runnel.internal.ordered"
 ---@field unwinds? boolean a library in C has called the world, so that no go block can wait
 ---@field ordered? runnel.internal.Ordered of the simulation that has run last (ordered.lua)
 ---@field unseed? fun() makes the random numbers of a library in C random again
+---@field shares? boolean a search runs that leaves out orders (sim.explore's option share), which knows no worlds
 ---@field awake? table<any, true> the databases for which a go block will work, in the simulation that runs (thread.lua)
 local current = {}
 

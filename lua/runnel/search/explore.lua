@@ -4,6 +4,7 @@
 local collectgarbage = collectgarbage
 local core = require "runnel.core"
 local current = require "runnel.internal.world"
+local schedules = require "runnel.search.schedules"
 local story = require "runnel.search.explore_story"
 local explorer, now = core.internal.explore, core.now
 local recorder = core.internal.trace
@@ -13,6 +14,9 @@ local FIRST, RANDOM, PRIORITIES = 0, 1, 2 -- Strategy in sim/explore.h
 -- Schedules of a round: depth first, then random, then as many by priorities, with 1 to 4 changes of priority. Each
 -- strategy finds bugs for which the two others take a thousand times as long.
 local DEPTH_FIRST, OTHERS = 8, 4
+
+-- With share = "channels", after all schedules: how many orders are run by another strategy, to check the promise.
+local SAMPLES = 20
 
 -- The limit for shortening a failing schedule: runs.
 local MOST_RUNS = 5000
@@ -38,6 +42,8 @@ local explore = { shortening = 2000, most_schedules = math.huge }
 ---@field f fun()
 ---@field leaks boolean
 ---@field full? boolean tell the whole story
+---@field shares boolean the option share: only one of equivalent orders is run
+---@field keys integer[] with that: the keys of runs in other orders
 ---@field seen runnel.internal.FaultsSeen
 ---@field heard? { err: any } the first unhandled error of this run
 ---@field given_up integer how many runs were given up
@@ -76,7 +82,8 @@ end
 -- Whether an error is Ctrl-C's, which ends the search.
 local function is_interrupt(err) return type(err) == "string" and err:find "interrupted!$" ~= nil end
 
--- Runs f once. Returns nil on success, "long" if the run was given up, or the kind of failure and the error.
+-- Runs f once. Returns nil on success, "long" if the run was given up, "asleep" if that was since it is equivalent to
+-- another one, or the kind of failure and the error.
 ---@return string? kind
 ---@return any err
 function Search:run(prefix, strategy, seed, changes)
@@ -88,15 +95,27 @@ function Search:run(prefix, strategy, seed, changes)
   self.elapsed = elapsed
   if is_interrupt(err) then error(err, 0) end
   if at then not_the_same("at choice %d there %s, before %s", at, found, before:match "%d+") end
-  if ok == nil then return "long" end
+  if ok == nil then return self.shares and select(2, explorer.shared(self.explorer)) and "asleep" or "long" end
   if self.heard then return "error", self.heard.err end
   if ok then return nil end
   return kind_of(err), err
 end
 
-local function is_failure(kind) return kind ~= nil and kind ~= "long" end
+local function is_failure(kind) return kind ~= nil and kind ~= "long" and kind ~= "asleep" end
 
 -- ---- the search ----
+
+-- With share = "channels", after all schedules: each run in another order must be equivalent to one of them.
+function Search:check_promise(schedules_run)
+  for _, key in ipairs(self.keys) do
+    if not explorer.is_known(self.explorer, key) then
+      error(setmetatable({ message = ('sim.explore: share = "channels" is not true: another order of the go blocks is '
+        .. "equivalent to none of the %d that were run. They share something that the search does not see, such as a "
+        .. "global, a module's state, math.random, or a table that was sent over a channel: pass its values over "
+        .. "channels, or leave the option out"):format(schedules_run) }, NotTheSame), 0)
+    end
+  end
+end
 
 -- Returns the kind of the first failure and its error, or nil; the number of schedules run; and whether those are all.
 function Search:search(seconds)
@@ -108,22 +127,37 @@ function Search:search(seconds)
     runs = runs + 1
     kind, err = self:run(...)
     if kind == "long" then self.given_up = self.given_up + 1 end
+    if kind == "asleep" then runs = runs - 1 end
     self.deadline = nil
     return is_failure(kind)
+  end
+  local function fails_in_other_order(...)
+    local is_failing = fails(nil, ...)
+    if self.shares then self.keys[#self.keys + 1] = explorer.shared(self.explorer) end
+    return is_failing
   end
   local function is_over() return now() >= deadline or runs >= explore.most_schedules end
   while true do
     for _ = 1, DEPTH_FIRST do
       paths = paths + 1
       if fails "path" then return kind, err, runs end
+      if kind == "asleep" then paths = paths - 1 end
       long = long or kind == "long"
-      if not explorer.backtrack(self.explorer) then return nil, nil, long and runs or paths, not long end
+      if not explorer.backtrack(self.explorer) then
+        for i = 1, self.shares and not long and SAMPLES or 0 do
+          local is_random = i % 2 == 0
+          seed = seed + 1
+          if fails_in_other_order(is_random and RANDOM or PRIORITIES, seed, 4) then return kind, err, runs end
+        end
+        if not long then self:check_promise(paths) end
+        return nil, nil, long and runs or paths, not long
+      end
       if is_over() then return nil, nil, runs, false end
     end
     for i = 1, OTHERS do
       seed = seed + 1
-      if fails(nil, RANDOM, seed) then return kind, err, runs end
-      if fails(nil, PRIORITIES, seed, i) then return kind, err, runs end
+      if fails_in_other_order(RANDOM, seed) then return kind, err, runs end
+      if fails_in_other_order(PRIORITIES, seed, i) then return kind, err, runs end
       if is_over() then return nil, nil, runs, false end
     end
   end
@@ -213,43 +247,6 @@ function Search:shorten(choices, kind)
   return best
 end
 
--- ---- schedules as text: the choices, from 0, and a number for what there was to choose ----
-
----@param choices integer[]
----@param hash integer
----@return string as "2:51c0"; 0x12 stands for twelve zeros
-local function format(choices, hash)
-  local parts, zeros = {}, 0
-  for _, choice in ipairs(#choices > 0 and choices or { 0 }) do
-    if choice == 0 then
-      zeros = zeros + 1
-    else
-      if zeros > 0 then parts[#parts + 1] = zeros == 1 and "0" or "0x" .. zeros end
-      zeros = 0
-      parts[#parts + 1] = tostring(choice)
-    end
-  end
-  if #parts == 0 then parts[1] = "0" end
-  return ("%s:%04x"):format(table.concat(parts, ","), hash & 0xFFFF)
-end
-
----The choices and the hash of a schedule, or nil if it is not one.
----@param text string
----@return integer[]? choices
----@return integer? hash
-function explore.parse(text)
-  local list, hash = text:match "^([%dx,]+):(%x%x%x%x)$"
-  if not list then return nil end
-  local choices = {}
-  for part in (list .. ","):gmatch "([^,]*)," do
-    local zeros, choice = part:match "^0x(%d+)$", part:match "^%d+$"
-    if not zeros and not choice then return nil end
-    if #choices + (math.tointeger(zeros) or 1) > 1 << 20 then return nil end
-    for _ = 1, math.tointeger(zeros) or 1 do choices[#choices + 1] = zeros and 0 or math.tointeger(choice) end
-  end
-  return choices, tonumber(hash, 16)
-end
-
 -- ---- a failure ----
 
 -- Runs the explorer's script once more, and returns its story. The collector is stopped meanwhile, because the name of
@@ -292,7 +289,7 @@ function Search:report(which, options)
   local first, rest = text:match "^([^\n]*)(.*)$"
   if told.told then told.told.failure = ("%s: %s"):format(kind, first) end
   current.told = told.told
-  local schedule = format(trim(choices), hash)
+  local schedule = schedules.format(trim(choices), hash)
   local lines = unordered()
   return ("sim.explore: %s: %s (%s)%s\n%s\n%sTo replay: %s%s"):format(kind, first,
     which or ("schedule %q"):format(schedule), rest, told.text,
@@ -357,7 +354,7 @@ end
 
 -- Replays one schedule.
 function Search:replay(options)
-  local choices, hash = explore.parse(options.schedule)
+  local choices, hash = schedules.parse(options.schedule)
   explorer.script(self.explorer, choices)
   local kind = self:run("script", FIRST)
   local _, found = explorer.made(self.explorer)
@@ -382,10 +379,12 @@ end
 function explore.run(f, options, seconds, explorers)
   local seen = current.new_seen(8)
   local search = setmetatable({ explorer = explorers, f = f, leaks = options.leaks ~= false, seen = seen,
-    full = options.full, given_up = 0 }, Search)
+    full = options.full, given_up = 0, shares = options.share ~= nil and not options.schedule, keys = {} }, Search)
   function search.hear(err) search.heard = search.heard or { err = err } end
   local before = core.on_error(nil)
   local a, b = math.random(0), math.random(0)
+  current.shares = search.shares
+  if search.shares then explorer.share(explorers, not search.leaks) end
   local ok, result, message = pcall(function()
     if options.schedule then return search:replay(options) end
     local kind, _, runs, all = search:search(seconds)
@@ -397,6 +396,7 @@ function explore.run(f, options, seconds, explorers)
     return setmetatable({ schedules = runs, all = all, given_up = given_up }, Explored)
   end)
   core.on_error(before)
+  current.shares = false
   math.randomseed(a, b) -- as random as it was, or as reproducible
   if ok then return result, message, false, search.elapsed end
   if getmetatable(result) == NotTheSame then return nil, result.message, true, search.elapsed end

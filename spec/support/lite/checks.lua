@@ -187,6 +187,16 @@ say(ch:take())
 local ok, err = pcall(function() ch:take() end)
 say(ok, tostring(err):match "deadlock")
 say(rn.run(function(...) return select("#", ...), ... end, nil, 2))
+for i = 1, 4 do
+  rn.go(function()
+    say("turn 1 of", i)
+    rn.yield()
+    say("turn 2 of", i)
+  end)
+end
+rn.yield()
+say "all have had their first turn"
+rn.run()
 
 print "-- all orders"
 local explored = sim.explore(function()

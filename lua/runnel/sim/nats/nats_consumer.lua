@@ -201,7 +201,8 @@ function Consumer:purged(first, is_wider)
   if state.npending == 0 then state.floor_order, state.floor_seq = state.order, state.next - 1 end
 end
 
----The same as nats-server before 2.9.15 does it: it forgets all that it has delivered, and skips what is before `first`.
+---The same as nats-server before 2.9.15 does it: it forgets all that it has delivered, and skips what is before
+---`first`.
 ---@param first integer
 function Consumer:purged_all(first)
   local state = self.state
