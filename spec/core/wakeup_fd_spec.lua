@@ -97,6 +97,16 @@ describe("wakeup_fd", function()
     }
     rn.sleep(5)
     assert.is_true(result)
+    local waits = 0
+    rn.driver {
+      wait = function()
+        waits = waits + 1
+        result = core.wait_readable(uv.backend_fd(), 1) -- and less if it is asked to
+      end,
+      alive = function() return true end,
+    }
+    rn.sleep(5)
+    assert.is_true(result and waits > 1)
     rn.driver {
       wait = function()
         repeat local is_late = rn.now() > due until is_late
