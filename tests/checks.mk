@@ -1,7 +1,7 @@
 ## Checks
 
 # A release runs all checks. CI (.ci/run) runs the specs, plain and with gcc's sanitizers, check-oom, and in turn most of the
-# others; not valgrind, coverage, asserts, soaks, specs-long, analyzer, static and proxies. LONG=1 runs the long form of a
+# others; not valgrind, coverage, mcdc, asserts, soaks, specs-long, analyzer, static and proxies. LONG=1 runs the long form of a
 # check.
 
 # The programs in tests/ are linked with the core, and built with its assertions and with sanitizers.
@@ -92,6 +92,22 @@ run-coverage: programs
 	$(THEN) run-oom OOM_SCENARIOS="tests/oom/shared.lua tests/oom/threads.lua"
 	gcovr --root . --object-directory $(BUILD) --filter csrc/ --xml $(BUILD)/coverage.xml
 	$(LUA) scripts/coverage.lua 90 <$(BUILD)/coverage.xml
+
+# Each term of each condition of these folders decides it alone, once true and once false, or tests/conditions.lua says
+# why not. Without the assertions, since these cannot be false.
+MCDC_FOLDERS = csrc/base csrc/channels csrc/blocks
+MCDC_SPECS   = spec/core spec/driver spec/host/prompt_spec.lua spec/sim/sim_spec.lua $(filter-out %/profile_spec.lua,$(wildcard spec/rn/*_spec.lua))
+.PHONY: check-mcdc run-mcdc
+check-mcdc: export MCDC_CFLAGS = -O0 -g --coverage -fcondition-coverage -fprofile-update=atomic -Dalways_inline=
+check-mcdc: ## modified condition/decision coverage of channels and go blocks (MCDC_FOLDERS), in a Debian 13 root; as root
+	$(SETUP) fresh
+	@scripts/check_mcdc
+run-mcdc: programs
+	$(THEN) run-specs SPEC='$(MCDC_SPECS)'
+	$(THEN) run-api run-base run-shared-memory run-allocator-plain run-gc run-model
+	$(THEN) run-oom
+	gcov --conditions --json-format --stdout $$(find $(BUILD) -name '*.gcda') 2>/dev/null | \
+	  $(LUA) scripts/conditions.lua tests/conditions.lua $(MCDC_FOLDERS)
 
 # ---- programs of their own ----
 
@@ -202,9 +218,13 @@ run-api run-api-clang run-api-races: $(BUILD)/api $(CAPI_TESTS)
 	$(BUILD)/api
 	for test in $(CAPI_TESTS); do $$test $(if $(LONG),1000,20) $(SEED) || exit; done
 
-check-host: ## parts of the executable that specs reach only partly, with sanitizers: tests/host.c
-run-host: $(BUILD)/host_parts
+check-host: ## what specs reach only partly, with sanitizers: parts of the executable (tests/host.c), csrc/base (tests/base.c)
+run-host: $(BUILD)/host_parts run-base
 	$(BUILD)/host_parts
+
+.PHONY: run-base
+run-base: $(BUILD)/base
+	$(BUILD)/base
 
 check-embed: ## the programs in examples/embed, built outside the tree: plain, under valgrind, with the thread sanitizer
 check-embed: NEEDED = embed
@@ -412,6 +432,11 @@ $(BUILD)/tests/host.o: CPPFLAGS += $(HOST_CPPFLAGS)
 $(BUILD)/host_parts: $(BUILD)/tests/host.o $(HOST_PARTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread
 
+# What tests/base.c makes fail, or waits for.
+WATCHED = -Wl,--wrap=read,--wrap=write,--wrap=fcntl,--wrap=sched_yield,--wrap=pthread_create
+$(BUILD)/base: $(BUILD)/tests/base.o $(BUILD)/tests/memory.o $(filter $(BUILD)/obj/base/%,$(OBJECTS))
+	$(Q)$(CC) $(CFLAGS) $(FAILING) $(WATCHED) -o $@ $^ $(LIBS)
+
 $(BUILD)/shared: $(BUILD)/tests/shared/shared.o $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
@@ -441,7 +466,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
               check-allocator check-fuzz check-threads check-shared check-nats check-sqlite check-httpd check-proxies \
               check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-histories check-crashes \
-              check-world check-api check-host check-embed check-install check-static check-analyzer
+              check-world check-api check-host check-embed check-install check-static check-analyzer check-mcdc
 .PHONY: check-long
 check-long: ## all checks that take long; for a release
 	$(THEN) -j1 $(LONG_CHECKS)

@@ -48,7 +48,8 @@ end
 -- Errors that a lack of memory may cause. If a stack cannot grow, Lua reports a stack overflow; and if a go block dies,
 -- an operation that waits for it is a deadlock.
 local EXPECTED = {
-  "not enough memory", "stack overflow", "too many arguments for a go block", "too many results to unpack", "deadlock: ",
+  "not enough memory", "stack overflow", "too many arguments for a go block", "too many results to unpack",
+  "deadlock: ",
 }
 
 ---Fails unless a lack of memory may have caused the error.

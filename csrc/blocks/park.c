@@ -141,10 +141,8 @@ int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFu
   if (UNLIKELY(!(op->waiter & WAITER_UNCOUNTED) && !chan_has_room(ch, op->is_put))) {
     return chan_no_room(L, ch, at, op->is_put);
   }
-  if (!(op->waiter & WAITER_KEPT)) {
-    keep_make_room(L, S, 1);
-    keep_channel(L, ch, at);
-  }
+  keep_make_room(L, S, 1);
+  keep_channel(L, ch, at);
   const ChanOps *ops = chan_ops(ch);
   int n = ops && ops->wait ? ops->wait(L, ch, at, alt, at, op) : 0;
   if (n && k && alt != &S->outside) {

@@ -363,8 +363,8 @@ static int take(lua_State *L, Chan *ch, int at) {
 /* Closes now; or, if the channel's own policy or transducer closes it, when that code returns. */
 static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
   if (custom(ch)->closes_later) return;
-  luaL_checkstack(L, LUA_MINSTACK, NULL); /* closing must not stop half way */
-  if (!chan_close_begin(L, ch, at, reason)) return;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);    /* closing must not stop half way */
+  (void)chan_close_begin(L, ch, at, reason); /* of a channel that is no go block it allocates nothing */
   if (custom(ch)->is_busy) {
     custom(ch)->closes_later = true;
     return;

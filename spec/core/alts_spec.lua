@@ -1039,6 +1039,25 @@ describe("alt", function()
   end))
 end)
 
+describe("alts in sim.explore", function()
+  it("does each of its operations in some run, those that are ready and those that wait", function()
+    local seen = {}
+    sim.explore(function()
+      local ready, ch = { rn.chan(1), rn.chan(1), rn.chan(1) }, rn.chan()
+      for _, one in ipairs(ready) do one:put(true) end
+      local _, first = rn.alts(ready)
+      for i, one in ipairs(ready) do if one == first then seen["ready " .. i] = true end end
+      rn.go(rn.alts, { { ch, "one" }, { ch, "two" }, { ch, "three" } })
+      rn.sleep(0)
+      seen["waiting " .. ch:take()] = true
+    end, { timers = "any" })
+    local all = {}
+    for what in pairs(seen) do all[#all + 1] = what end
+    table.sort(all)
+    assert.same({ "ready 1", "ready 2", "ready 3", "waiting one", "waiting three", "waiting two" }, all)
+  end)
+end)
+
 describe("alts with buffer policies", function()
   before_each(stage.open)
   after_each(stage.close)

@@ -1044,4 +1044,25 @@ describe("a channel", function()
     for i = 1, 8 do assert.equal(i, ch:take()) end
     assert.same({ "from the finalizer", 9 }, { ch:take(), ch:take() })
   end))
+
+  it("has its limit of waiting takes besides those of the library", stage.sim(function()
+    local ch, n = rn.chan(), 0
+    local function count() n = n + 1 end
+    rn.pipe(ch, rn.chan(1))
+    rn.yield()
+    for _ = 1, MAX do ch:take_async(count) end
+    assert.equal(MAX + 1, ch:stats().takes_waiting)
+    raises("1024 takes wait", function() ch:take_async(count) end)
+    ch:close()
+    rn.yield()
+    assert.equal(MAX, n)
+  end))
+
+  it("that belongs to a go block closes once when a finalizer closes it while it is being closed", function()
+    local result = rn.go(function() rn.chan():take() end)
+    rn.step()
+    finalizers.at_once(function() result:close "by the finalizer" end, function() result:close "too late" end)
+    assert.same({ nil, "by the finalizer" }, { result:take() })
+    rn.cancel(result)
+  end)
 end)

@@ -445,15 +445,32 @@ describe("a go block whose coroutine somebody else closes", function()
     assert.same({}, stage.others())
   end)
 
-  it("is found among go blocks that were collected", function()
-    for _ = 1, 200 do rn.go(function() rn.chan():take() end) end
-    local co, result = parked(function() rn.chan():take() end)
-    for _ = 1, 3 do
-      collectgarbage()
-      rn.step()
+  it("or resumes before it has begun, and which waits, ends, and gets what it waits for outside", function()
+    local ch, got = rn.chan(), nil
+    local result = rn.go(function() got = ch:take() end)
+    rn.go(function() ch:put "value" end)
+    coroutine.resume(coroutine_of(result))
+    assert.equal("value", got)
+    assert.matches("closed or resumed by other code", (select(2, result:poll())))
+  end)
+
+  it("is found among go blocks that were collected, as long as the loop has not removed them", function()
+    local kept = {}
+    local function wait(i)
+      if i % 10 == 0 then kept[#kept + 1] = coroutine.running() end
+      rn.chan():take()
     end
-    coroutine.close(co)
-    assert.matches("closed or resumed by other code", (select(2, result:take())))
+    rn.run(function()
+      for i = 1, 12000 do rn.go(wait, i) end -- more than one cycle of the collector visits
+      for _ = 1, 6 do
+        rn.sleep(1)
+        collectgarbage()
+        coroutine.close(table.remove(kept))
+        coroutine.close(table.remove(kept, 1))
+      end
+    end)
+    while #kept > 0 do coroutine.close(table.remove(kept)) end
+    assert.same({}, stage.others())
   end)
 
   it("has variables, whose __close is called however it is written", function()

@@ -1,3 +1,4 @@
+local internal = require("runnel.core").internal
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -63,6 +64,16 @@ describe("driver", function()
     rn.driver(driver)
     assert.equal("event", ch:take())
     assert.same({ "for ever" }, real_waits(driver))
+  end)
+
+  it("waits for 10 ms at most while another thread watches the program", function()
+    internal.watch(function() end)
+    local ch = rn.chan()
+    local driver = fake { function() ch:put_async "value" end }
+    rn.driver(driver)
+    assert.equal("value", ch:take())
+    internal.watch(nil)
+    assert.same({ 10 }, real_waits(driver))
   end)
 
   it("waits until the next deadline at most", function()
@@ -361,5 +372,23 @@ describe("driver", function()
     assert.is_true(ok, err)
     assert.equal(3, calls)
     assert.error_matches(function() rn.driver(io.stdout) end, "it has no method wait")
+  end)
+
+  it("that has no events, but starts go blocks and completes operations, ends a wait for a thread", function()
+    local stop, answer, here = rn.shared_chan(), rn.shared_chan(), rn.chan()
+    local thread = rn.thread(function(from) from:take() end, stop)
+    local ran, waits = false, 0
+    rn.driver {
+      wait = function()
+        waits = waits + 1
+        if waits == 1 then rn.go(function() ran = true end) end
+        if waits > 1 and ran then here:put_async "completed" end
+      end,
+      alive = function() return false end,
+    }
+    assert.equal("completed", (rn.alts { answer, here }))
+    rn.driver(nil)
+    stop:close()
+    thread:take()
   end)
 end)

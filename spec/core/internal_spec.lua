@@ -201,6 +201,23 @@ describe("functions for modules of our own", function()
   end)
 end)
 
+describe("put_later", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("puts when there is room, and then calls the function; is false on a closed channel", stage.sim(function()
+    local ch, accepted = rn.chan(), nil
+    assert.is_true(internal.moving.put_later(ch, "later", function(ok) accepted = ok end))
+    rn.yield()
+    assert.is_nil(accepted)
+    assert.equal("later", ch:take())
+    rn.yield()
+    assert.is_true(accepted)
+    ch:close()
+    assert.is_false(internal.moving.put_later(ch, "never", function() end))
+  end))
+end)
+
 describe("withdraw_take", function()
   before_each(stage.open)
   after_each(stage.close)

@@ -439,7 +439,8 @@ describe("timeout", function()
       sim.run(function()
         local all, by_finalizer = {}, nil
         for i = 1, timers do all[i] = rn.timeout(i * 100) end
-        finalizers.at_once(function() by_finalizer = rn.timeout(5000) end, function() all[#all + 1] = rn.timeout(3000) end)
+        local function request() all[#all + 1] = rn.timeout(3000) end
+        finalizers.at_once(function() by_finalizer = rn.timeout(5000) end, request)
         assert(by_finalizer)
         for _, timeout in ipairs(all) do timeout:take() end
         assert.equal(3000, sim.elapsed())

@@ -90,13 +90,45 @@ describe("wakeup_fd", function()
   end)
 
   it("lets wait_readable wait no longer than until the next timer", function()
-    local result
+    local result, due
     rn.driver {
       wait = function() result = core.wait_readable(uv.backend_fd(), nil) end,
       alive = function() return true end,
     }
     rn.sleep(5)
     assert.is_true(result)
+    local waits = 0
+    rn.driver {
+      wait = function()
+        waits = waits + 1
+        result = core.wait_readable(uv.backend_fd(), 1) -- and less if it is asked to
+      end,
+      alive = function() return true end,
+    }
+    rn.sleep(5)
+    assert.is_true(result and waits > 1)
+    rn.driver {
+      wait = function()
+        repeat local is_late = rn.now() > due until is_late
+        result = core.wait_readable(uv.backend_fd(), nil)
+      end,
+      alive = function() return true end,
+    }
+    due = rn.now() + 5
+    rn.sleep(4)
+    assert.is_false(result)
+  end)
+
+  it("may be waited for beside another descriptor", function()
+    local always = uv.fs_open("/dev/null", "r", 0)
+    local result
+    rn.driver {
+      wait = function(_, ms) result = core.wait_readable(uv.backend_fd(), ms, always) end,
+      alive = function() return true end,
+    }
+    rn.sleep(20)
+    assert.is_true(result)
+    uv.fs_close(always)
   end)
 
   it("is the same descriptor each time, and is not readable after a step", function()

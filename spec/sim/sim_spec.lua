@@ -563,6 +563,14 @@ describe("sim", function()
       for i = 1, 3 do assert.same({ nil, "from inside" }, { outer[i]:take() }) end
     end)
 
+    it("many go blocks are left at its end, and they all run", function()
+      local n = 0
+      sim.run(function()
+        for _ = 1, 250 do rn.go(function() n = n + 1 end) end
+      end, { leaks = true })
+      assert.equal(250, n)
+    end)
+
     it("run and step are refused in it", stage.sim(function()
       assert.error_matches(function() rn.run() end, "run: cannot be called inside a go block")
       assert.error_matches(function() rn.step() end, "step: cannot be called inside a go block")

@@ -10,7 +10,7 @@ for i = 1, N do results[i] = false end
 local closed, many_closed = 0, 0
 local oops = { "oops" }
 
-local MANY = 60
+local MANY = 120
 local guard_of_many = setmetatable({}, { __close = function() many_closed = many_closed + 1 end })
 
 local function with_variables(n)
