@@ -35,7 +35,8 @@ bool stay_loaded_at(const void *address) {
   Dl_info info;
   if (!dladdr(address, &info)) return false;
   if (is_program(info.dli_fbase)) return true;
-  return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
+  const void *library = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  return library != NULL;
 }
 
 bool stay_loaded(void) {

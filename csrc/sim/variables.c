@@ -68,11 +68,14 @@ static void add_owner(lua_State *L, Watched *item, uint64_t turn) {
   item->owners[item->n++] = turn;
 }
 
+/* The index in Walk.kept of the first value of item i; the second follows it. */
+static lua_Integer key_of(size_t i) { return 2 * (lua_Integer)i + 1; }
+
 /* Keeps what item i is now. */
 static void keep(lua_State *L, const Walk *w, size_t i) {
   Watched *item = &w->v->items[i];
   item->is_compared = true;
-  lua_rawgeti(L, w->kept, (lua_Integer)(2 * i + 1));
+  lua_rawgeti(L, w->kept, key_of(i));
   if (item->upvalue) {
     lua_getupvalue(L, -1, item->upvalue);
   } else {
@@ -84,7 +87,7 @@ static void keep(lua_State *L, const Walk *w, size_t i) {
       lua_rawset(L, -4);
     }
   }
-  lua_rawseti(L, w->kept, (lua_Integer)(2 * i + 2));
+  lua_rawseti(L, w->kept, key_of(i) + 1);
   lua_pop(L, 1);
 }
 
@@ -100,7 +103,7 @@ static size_t number_of(lua_State *L, const Walk *w, const void *id, int upvalue
   Watched *item = &v->items[v->n];
   *item = (Watched){.id = id, .upvalue = upvalue, .owners = item->owners, .size = item->size};
   lua_pushvalue(L, -1);
-  lua_rawseti(L, w->kept, (lua_Integer)(2 * v->n + 1));
+  lua_rawseti(L, w->kept, key_of(v->n));
   entry->value = ++v->n;
   return v->n - 1;
 }
@@ -156,9 +159,10 @@ static void look_into_function(lua_State *L, Walk *w) {
   const char *name;
   if (w->purpose == LEAVE_OUT && !is_c && !is_library(L)) return;
   for (int i = 1; (name = lua_getupvalue(L, -1, i)) != NULL; i++) {
-    if (is_c && w->purpose == REACH) lua_pop(L, 1);
-    else if (!is_c && strcmp(name, "_ENV") == 0) lua_pop(L, 1);
-    else {
+    bool is_unseen = is_c ? w->purpose == REACH : strcmp(name, "_ENV") == 0;
+    if (is_unseen) {
+      lua_pop(L, 1);
+    } else {
       lua_insert(L, -2);
       const void *id = lua_upvalueid(L, -1, i);
       bool is_out = !is_c && map_find(&w->v->known, (uint64_t)(uintptr_t)id);
@@ -300,8 +304,8 @@ typedef struct Check {
 static bool has_changed(lua_State *L, int kept, const Watched *item, size_t i) {
   int top = lua_gettop(L);
   bool is_same;
-  lua_rawgeti(L, kept, (lua_Integer)(2 * i + 1));
-  lua_rawgeti(L, kept, (lua_Integer)(2 * i + 2));
+  lua_rawgeti(L, kept, key_of(i));
+  lua_rawgeti(L, kept, key_of(i) + 1);
   if (item->upvalue) {
     lua_getupvalue(L, -2, item->upvalue);
     is_same = lua_rawequal(L, -1, -2);
@@ -333,7 +337,7 @@ static void written(lua_State *L, Check *c, size_t i) {
   keep(L, &w, i);
   Watched of = *item; /* its owners stay where they are: it has them all */
   w.of = &of;
-  lua_rawgeti(L, w.kept, (lua_Integer)(2 * i + 1));
+  lua_rawgeti(L, w.kept, key_of(i));
   if (of.upvalue) lua_getupvalue(L, -1, of.upvalue);
   find(L, &w);
   walk(L, &w);
@@ -354,7 +358,7 @@ static void find_on_stack(lua_State *L, Walk *w, lua_State *co) {
       for (size_t k = 0; k < w->v->n; k++) {
         Watched *item = &w->v->items[k];
         if (!item->starter || !item->upvalue) continue;
-        lua_rawgeti(L, w->kept, (lua_Integer)(2 * k + 1));
+        lua_rawgeti(L, w->kept, key_of(k));
         const char *other = lua_getupvalue(L, -1, item->upvalue);
         if (strcmp(name, other) == 0) item->starter = 0;
         lua_pop(L, 2);

@@ -125,7 +125,7 @@ static void check_list(void) {
       check(link->next == NULL, "a link that was removed has no next one");
       uint32_t at = 0;
       while (members[at] != link) at++;
-      memmove(&members[at], &members[at + 1], (n - at - 1) * sizeof members[0]);
+      memmove(&members[at], &members[at + 1], (n - at - 1) * sizeof(Link *));
       n--;
     }
     check(list.first == (n ? members[0] : NULL), "the first member");
@@ -329,9 +329,9 @@ static void check_bytes(void) {
     bytes_drop(&bytes, i ? 100 : 10);
   }
   check(bytes.capacity <= 1200, "bytes that are dropped make room");
-  char *large = calloc(1, 2 * BYTES_KEPT);
+  char *large = calloc(2, BYTES_KEPT);
   assert(large);
-  check(bytes_add(&bytes, large, 2 * BYTES_KEPT), "adding many");
+  check(bytes_add(&bytes, large, (size_t)2 * BYTES_KEPT), "adding many");
   bytes_drop(&bytes, bytes_length(&bytes));
   check(!bytes.start && bytes.capacity == 0, "much memory is freed when it is empty");
   check(bytes_add(&bytes, large, BYTES_KEPT), "adding some");
