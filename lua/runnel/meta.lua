@@ -440,6 +440,13 @@ function core.internal.is_cancellation(result, err) end
 ---@param err any
 function core.internal.excuse(result, err) end
 
+---The functions of `runnel.json` (csrc/json), for the module with these two tables.
+---@param null table what stands for null
+---@param array table the metatable of arrays
+---@return fun(value: any, indent?: integer): string?, string?, any[]? encode or nil, a problem, and the keys to it
+---@return fun(text: string): any, string?, integer? decode or nil, a problem, and the number of the byte where it is
+function core.internal.json(null, array) end
+
 ---The lines where go blocks were started that were collected while they waited, without an order.
 ---@return runnel.Leak[]
 function core.internal.leaks() end

@@ -166,6 +166,9 @@ function http.new_exchange(id, req, cut)
   return setmetatable({ id = id, req = req, cut = cut, source = req.core, is_over = false }, Exchange)
 end
 
+---The headers of the request as a list of alternating names and values.
+function Exchange:headers() return self.source:headers() end
+
 ---The next piece of the body of the request; false at the end.
 function Exchange:read(n) return self.source:read(n) end
 
