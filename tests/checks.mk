@@ -96,7 +96,7 @@ run-coverage: programs
 # Each term of each condition of these folders decides it alone, once true and once false, or tests/conditions.lua says
 # why not. Without the assertions, since these cannot be false.
 MCDC_FOLDERS = csrc/base csrc/channels csrc/blocks
-MCDC_SPECS   = spec/core spec/driver spec/host/prompt_spec.lua spec/sim/sim_spec.lua $(filter-out %/profile_spec.lua,$(wildcard spec/rn/*_spec.lua))
+MCDC_SPECS   = spec/core spec/driver spec/sim/sim_spec.lua $(filter-out %/profile_spec.lua,$(wildcard spec/rn/*_spec.lua))
 .PHONY: check-mcdc run-mcdc
 check-mcdc: export MCDC_CFLAGS = -O0 -g --coverage -fcondition-coverage -fprofile-update=atomic -Dalways_inline=
 check-mcdc: ## modified condition/decision coverage of channels and go blocks (MCDC_FOLDERS), in a Debian 13 root; as root

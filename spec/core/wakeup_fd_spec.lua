@@ -121,13 +121,15 @@ describe("wakeup_fd", function()
 
   it("may be waited for beside another descriptor", function()
     local always = uv.fs_open("/dev/null", "r", 0)
-    local result
+    local waits = 0
     rn.driver {
-      wait = function(_, ms) result = core.wait_readable(uv.backend_fd(), ms, always) end,
+      wait = function(_, ms)
+        if ms > 0 and core.wait_readable(uv.backend_fd(), ms, always) then waits = waits + 1 end
+      end,
       alive = function() return true end,
     }
     rn.sleep(20)
-    assert.is_true(result)
+    assert.is_true(waits > 1) -- so none was as long as it was asked to be
     uv.fs_close(always)
   end)
 
