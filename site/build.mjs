@@ -48,7 +48,7 @@ const markdown = (folder) => readdirSync(folder).filter((f) => f.endsWith(".md")
 const inManual = readFileSync("docs/manual/README.md", "utf8").matchAll(/^\| \[[^\]]*\]\(([\w-]+\.md)\)/gm);
 const manual = [...new Set([...inManual].map((m) => `docs/manual/${m[1]}`))]; // other tables name some of them again
 const FIRST = ["docs/tutorial.md", "docs/why.md", "docs/recipes.md", "docs/flow.md", "docs/testing.md", "docs/from-go.md", "docs/from-core-async.md"];
-const LAST = ["docs/guarantees.md", "docs/machines.md", "docs/deploy.md", "docs/performance.md", "docs/embedding.md", "docs/sandboxes.md", "docs/architecture.md", "docs/where.md", "docs/keepers.md",
+const LAST = ["docs/guarantees.md", "docs/proofs.md", "docs/machines.md", "docs/deploy.md", "docs/performance.md", "docs/embedding.md", "docs/sandboxes.md", "docs/architecture.md", "docs/where.md", "docs/keepers.md",
   "docs/costs.md", "docs/rejected.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 const all = markdown("docs");
 const MANUAL = ["docs/manual/README.md", ...manual, ...markdown("docs/manual").filter((f) => !manual.includes(f) && !f.endsWith("/README.md"))];

@@ -39,8 +39,8 @@ static bool is_among(const Footprint *f, Span span, uint32_t n, uint32_t number)
 }
 
 /* For each go block, the last of its steps that comes before step `number`, or is it. */
-static uint32_t *clock_of(const Reduce *r, size_t number) {
-  return r->clocks + (number - r->clocked - 1) * r->run.nblocks;
+static uint32_t *clock_of(const Reduce *r, uint64_t number) {
+  return r->clocks + (size_t)(number - r->clocked - 1) * r->run.nblocks;
 }
 
 /* Steps e and j race: notes at the place of e an order in which j comes first: the steps between that j needs, and j. None
