@@ -35,8 +35,8 @@ bool stay_loaded_at(const void *address) {
   Dl_info info;
   if (!dladdr(address, &info)) return false;
   if (is_program(info.dli_fbase)) return true;
-  const void *library = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-  return library != NULL;
+  /* cppcheck-suppress leakReturnValNotUsed ; it stays loaded */
+  return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
 }
 
 bool stay_loaded(void) {
