@@ -4,7 +4,8 @@
 local rn = require "runnel"
 local has_sqlite = pcall(require, "runnel.sqlite")
 
-local keepers = { name = "keepers" }
+-- Its connections ask again and again whether there is something, so that a program which waits for ever goes on.
+local keepers = { name = "keepers", has_clocks = true }
 
 function keepers.missing() return not has_sqlite and "runnel.sqlite is not built" or nil end
 

@@ -4,7 +4,7 @@ local nats_server = require "spec.support.queue.nats_server"
 local rn = require "runnel"
 
 -- Punctual, since a connection has so many timers: at any time, they let most runs fail.
-local nats = { name = "nats", is_punctual = true }
+local nats = { name = "nats", is_punctual = true, has_clocks = true }
 
 function nats.missing() return select(2, nats_server.library()) end
 
