@@ -129,4 +129,21 @@ describe("a program that is observed", function()
       end
     end)
   end
+
+  it("does the same when it is searched", function()
+    local seen, usual = {}, {}
+    local function program(list)
+      return function()
+        local ch = rn.chan(1, doubling)
+        rn.go(function() list[#list + 1] = table.concat({ ch:take(), ch:take() }, " ") end)
+        ch:put "a"
+        rn.yield()
+      end
+    end
+    sim.run(program(usual))
+    sim.explore(program(seen), { share = "channels" })
+    assert.same({ "a a" }, usual)
+    for _, got in ipairs(seen) do assert.equal("a a", got) end
+    assert.is_true(#seen >= 1)
+  end)
 end)
