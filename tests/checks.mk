@@ -205,7 +205,7 @@ check-world: BUILT  = $(if $(PROGRAMS),PROGRAMS=$(PROGRAMS)) $(if $(SEED),SEED=$
 WORLD_JOBS = 6
 run-world: programs
 	seq $(WORLD_JOBS) | RUNNEL='$(RUNNEL)' xargs -P $(WORLD_JOBS) -I @ $(LUA) tests/world/world.lua \
-	  $(or $(PROGRAMS),$(if $(LONG),10000,60)) $(or $(SEED),1) @ $(WORLD_JOBS) $(NOTION)
+	  $(or $(PROGRAMS),$(if $(LONG),10000,200)) $(or $(SEED),1) @ $(WORLD_JOBS) $(NOTION)
 
 # Random and table-driven programs on the C API.
 CAPI_TESTS = $(patsubst tests/capi/%.c,$(BUILD)/capi/%,$(wildcard tests/capi/*.c))
