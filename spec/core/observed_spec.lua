@@ -136,6 +136,7 @@ describe("a program that is observed", function()
       return function()
         local ch = rn.chan(1, doubling)
         rn.go(function() list[#list + 1] = table.concat({ ch:take(), ch:take() }, " ") end)
+        rn.yield() -- so that the take waits
         ch:put "a"
         rn.yield()
       end
