@@ -18,7 +18,7 @@ return {
   { "csrc/base/wakeup.c", "if (of == 0 ||", "2T", seldom = ANOTHER_THREAD },
 
   { "csrc/blocks/driver.c", "bool driver_has_news(", "3T", seldom = ANOTHER_THREAD },
-  { "csrc/blocks/driver.c", "const int fds[SLEEP_FDS] =", "1T", never = "only at the prompt, whose specs wait a lot" },
+  { "csrc/blocks/driver.c", "const int fds[SLEEP_FDS] =", "1T", seldom = "only while the prompt waits" },
   { "csrc/blocks/go.c", "if (!lua_checkstack(L, STACK_TO_GIVE_UP))", "1T", never = FULL_STACK },
   { "csrc/blocks/go.c", "while (status != LUA_OK || n == 0)", "2T", never = LUA_5_5 },
   { "csrc/blocks/go.c", "if (status != LUA_OK) lua_xmove(go->alt.co, L, 1);", "1F", never = LUA_5_5 },
