@@ -30,7 +30,7 @@ describe("small programs", function()
     assert.is_true(schedules > PROGRAMS * 5, schedules) -- they must be about something
   end)
 
-  it("do the same with more and larger channels, many timers and callbacks, and outside simulations", function()
+  it("do the same with more and larger channels, many timers and callbacks, and outside simulations #heavy", function()
     local random, schedules = generator(3), 0
     for i = 1, PROGRAMS do
       local is_outside = i % 2 == 0

@@ -651,7 +651,7 @@ describe("rn.profile", function()
       alive = function() return true end,
       wait = function()
         local began = os.clock()
-        repeat until os.clock() - began >= 0.1
+        repeat until os.clock() - began >= 0.3 -- signals that come late are a small part of it
         used = os.clock() - began
         done:offer(true)
       end,

@@ -390,7 +390,7 @@ describe("a remote stage", function()
   for _, fault in ipairs(FAULTS) do
     local what, name, from, to, begin = table.unpack(fault)
     -- This is about Lua code, so sanitizers find nothing in it.
-    it(("would not: %s #slow%s"):format(what, fault.long and " #long" or ""), function()
+    it(("would not: %s #slow #heavy%s"):format(what, fault.long and " #long" or ""), function()
       assert.is_number(with_changed(name, from, to, function() return first_failure(10000, begin) end))
     end)
   end
