@@ -12,6 +12,7 @@
 --
 -- BUILD is a folder in which make has built the core without faults, with -O1, and has written how: flags, libs, parts.
 
+local generator = require "spec.support.generator"
 local equivalent = require "tests.mutants.equivalent"
 local faults = require "tests.mutants.faults"
 
@@ -51,17 +52,6 @@ local function shell(command)
   return how == "signal" and 128 + code or code, said
 end
 
--- A generator of random numbers that is the same with each version of Lua.
-local function generator()
-  local state = seed * 2654435761 % 2147483647 + 1
-  local function random(n)
-    state = state * 48271 % 2147483647
-    return state // 7 % n + 1
-  end
-  for _ = 1, 10 do random(2) end
-  return random
-end
-
 -- All faults, and those that are chosen.
 local function choose()
   local all = {}
@@ -73,7 +63,7 @@ local function choose()
       end
     end
   end
-  return all, count > 0 and faults.choose(all, count, generator()) or all
+  return all, count > 0 and faults.choose(all, count, generator(seed)) or all
 end
 
 -- ---- one fault ----

@@ -1,22 +1,10 @@
 ---Random programs for tests/orders/orders.lua: go blocks that share channels, and nothing else. Each writes down the
 ---results of its operations; these, and how the program ends, are its outcome.
 
+local generator = require "spec.support.generator"
 local rn = require "runnel"
 
 local programs = {}
-
----A generator of random numbers that is the same with each version of Lua.
----@param seed integer
----@return fun(n: integer): integer random from 1 to n
-function programs.generator(seed)
-  local state = seed * 2654435761 % 2147483647 + 1
-  local function random(n)
-    state = state * 48271 % 2147483647
-    return state // 7 % n + 1
-  end
-  for _ = 1, 10 do random(2) end
-  return random
-end
 
 -- ---- what go blocks do ----
 
@@ -164,7 +152,7 @@ local BUFFERS = {
 ---@param seed integer
 ---@return tests.Program
 function programs.random(seed)
-  local random = programs.generator(seed)
+  local random = generator(seed)
   local blocks = random(3) + 1
   local shape = { blocks = blocks, buffers = {} }
   for i = 1, random(3) do shape.buffers[i] = random(2) == 1 and 1 or random(#BUFFERS) end

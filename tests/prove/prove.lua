@@ -13,6 +13,7 @@
 --
 -- A difference ends it, with the smallest program that has one, and both stories of the first schedule that differs.
 
+local generator = require "spec.support.generator"
 local particular = require "tests.prove.particular"
 local perform = require "tests.prove.perform"
 local long = require "tests.prove.long"
@@ -63,17 +64,6 @@ local function check(program) return check_with(perform, space, program) end
 local function check_long(random)
   check_with(long, long_space, long_space.make(random))
   check_with(long.outside, long_space, long_space.make(random, true))
-end
-
--- A generator of random numbers that is the same with each version of Lua.
-local function generator(seed)
-  local state = seed * 2654435761 % 2147483647 + 1
-  local function random(n)
-    state = state * 48271 % 2147483647
-    return state // 7 % n + 1
-  end
-  for _ = 1, 10 do random(2) end
-  return random
 end
 
 local function tell(what)

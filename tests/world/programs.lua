@@ -4,6 +4,8 @@
 ---=, blocks = { { name =, host =, script = { operation, ... } }, ... } }. `hosts`: 2, if in the world the blocks are on
 ---the hosts that they name.
 
+local generator = require "spec.support.generator"
+
 local programs = {}
 
 local NOTIONS = { "sockets", "files", "watch", "sqlite", "processes", "timers", "http", "websocket", "keepers", "nats" }
@@ -30,19 +32,6 @@ end
 ---@return table notion
 function programs.notion(name) return require("tests.world.notions." .. name) end
 
----A generator of random numbers, the same with each version of Lua.
----@param seed integer
----@return fun(n: integer): integer random from 1 to n
-function programs.generator(seed)
-  local state = seed * 2654435761 % 2147483647 + 1
-  local function random(n)
-    state = state * 48271 % 2147483647
-    return state // 7 % n + 1
-  end
-  for _ = 1, 10 do random(2) end
-  return random
-end
-
 local function draw_script(random, notion, role, n)
   local script = {}
   for i = 1, n do
@@ -58,7 +47,7 @@ end
 ---@param seed integer
 ---@return table program
 function programs.make(seed)
-  local random = programs.generator(seed)
+  local random = generator(seed)
   local notion = programs.notions[random(#programs.notions)]
   local made = { notion = notion.name, hosts = notion.hosts and random(notion.hosts) or 1, channels = {}, blocks = {},
     collector = "usual", setting = notion.setting and notion.setting(random) or nil }

@@ -9,6 +9,7 @@
 -- or, with LONG, if the smallest program that has it still has it after DECISIVE schedules. Others are undecided.
 
 local copy = require "spec.support.copy"
+local generator = require "spec.support.generator"
 local perform = require "tests.world.perform"
 local programs = require "tests.world.programs"
 local shrink = require "spec.support.model.shrink"
@@ -94,7 +95,7 @@ local function is_decided(made, missing)
 end
 
 local function check(number)
-  local made, random = programs.make(number), programs.generator(number + 1000003)
+  local made, random = programs.make(number), generator(number + 1000003)
   count.programs = count.programs + 1
   local missing = difference(made, random, RUNS, SCHEDULES)
   if not missing then return true end
