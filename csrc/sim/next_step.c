@@ -33,12 +33,17 @@ static uint32_t count_next(const World *w) {
   return w->nready - has_turned;
 }
 
-/* The reduction, if it follows this run. */
-static Reduce *reduce_of(const Explore *e) { return e && e->reduce && e->reduce->is_on ? e->reduce : NULL; }
-
 void explore_rest(const World *w) {
-  Reduce *r = reduce_of(w->explore);
+  Reduce *r = reduce_running(w);
   if (r) footprint_rest(&r->run, w);
+}
+
+/* Link i of the run queue, from 0: its go block runs next. */
+static Link *ready_at(World *w, uint32_t i) {
+  w->turned = NULL;
+  Link *link = w->ready.first;
+  while (i-- > 0) link = link->next;
+  return link;
 }
 
 /* The next of the `n` go blocks that may be next, while a reduction follows the run. */
@@ -52,9 +57,7 @@ static Link *next_of_reduced(lua_State *L, Sched *S, uint32_t n) {
   }
   if (!e->reduce->is_path) first = n > 1 ? explore_choose_ready(e, w, n, n) : 0;
   uint32_t i = n > 1 ? explore_choose_or(e, n, CHOICE_READY, first) : 0;
-  w->turned = NULL;
-  Link *link = w->ready.first;
-  while (i-- > 0) link = link->next;
+  Link *link = ready_at(w, i);
   reduce_choose(e->reduce, w, link);
   return link;
 }
@@ -70,18 +73,13 @@ Link *explore_next(lua_State *L, Sched *S) {
     w->steps_ns += STEP_NS;
     int64_t before = w->clock.virtual_ns;
     busy_step(L, S);
-    if (reduce_of(e)) {
+    if (reduce_running(w)) {
       e->reduce->run.passes |= before != w->clock.virtual_ns;
       return next_of_reduced(L, S, count_next(w));
     }
     uint32_t ready = count_next(w), n = ready + (e->any_timers && w->heap.count);
     uint32_t i = n > 1 ? explore_choose_or(e, n, CHOICE_READY, explore_choose_ready(e, w, ready, n)) : 0;
-    if (i < ready) {
-      w->turned = NULL;
-      Link *link = w->ready.first;
-      while (i-- > 0) link = link->next;
-      return link;
-    }
+    if (i < ready) return ready_at(w, i);
     int64_t due = heap_first(&w->heap)->deadline;
     clock_jump(&w->clock, due);
     timer_fire_due(L, S, due);

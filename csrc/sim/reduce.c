@@ -252,14 +252,8 @@ void reduce_close(lua_State *L, Reduce *r) {
 
 /* ---- what the core tells ---- */
 
-/* The reduction of the running search, or NULL: nobody asks for this event. */
-static Reduce *reduce_of(const Sched *S) {
-  Explore *e = S->world.explore;
-  return e && e->reduce && e->reduce->is_on ? e->reduce : NULL;
-}
-
 static void touch(const Chan *ch) {
-  Reduce *r = reduce_of(ch->sched);
+  Reduce *r = reduce_running(&ch->sched->world);
   if (r) footprint_touch(&r->run, footprint_channel(&ch->sched->world, ch));
 }
 
@@ -279,7 +273,7 @@ static void on_shared(lua_State *L, Chan *ch, int at, const Alt *alt, bool is_pu
 }
 
 static void on_look(Chan *ch, Look what) {
-  Reduce *r = reduce_of(ch->sched);
+  Reduce *r = reduce_running(&ch->sched->world);
   if (!r) return;
   touch(ch);
   const Go *go = chan_to_go(ch);
@@ -288,13 +282,13 @@ static void on_look(Chan *ch, Look what) {
 }
 
 static void on_spawn(lua_State *L, Sched *S, Go *go, int at) {
-  Reduce *r = reduce_of(S);
+  Reduce *r = reduce_running(&S->world);
   (void)at;
   if (r) variables_spawn(L, &r->variables, S, go);
 }
 
 static void on_end(Sched *S, const Go *go, bool is_error) {
-  Reduce *r = reduce_of(S);
+  Reduce *r = reduce_running(&S->world);
   (void)is_error;
   if (!r) return;
   if (r->run.alt == &go->alt) r->run.alt = NULL;
@@ -305,7 +299,7 @@ static void on_end(Sched *S, const Go *go, bool is_error) {
 }
 
 static void on_left(lua_State *L, Sched *S, const Alt *alt) {
-  Reduce *r = reduce_of(S);
+  Reduce *r = reduce_running(&S->world);
   (void)alt;
   if (!r || !r->run.is_open) return;
   footprint_left(&r->run, &S->world);
@@ -313,7 +307,7 @@ static void on_left(lua_State *L, Sched *S, const Alt *alt) {
 }
 
 static void on_idle(Sched *S) {
-  Reduce *r = reduce_of(S);
+  Reduce *r = reduce_running(&S->world);
   if (r) footprint_rest(&r->run, &S->world);
 }
 

@@ -22,6 +22,12 @@
 /* What the core tells of the steps. The running search has a `reduce`. */
 extern const Observer reduce_observer;
 
+/* The reduction that follows the run of this world, or NULL. */
+static inline Reduce *reduce_running(const World *w) {
+  const Explore *e = w->explore;
+  return e && e->reduce && e->reduce->is_on ? e->reduce : NULL;
+}
+
 /* Begins a run that is followed. The latter ends it, and returns false if memory has run out. `is_whole`: it was not
    given up. */
 void reduce_begin(lua_State *L, Reduce *r, bool is_path);

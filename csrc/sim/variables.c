@@ -331,7 +331,6 @@ static void written(lua_State *L, Check *c, size_t i) {
   for (size_t k = 0; k < item->n; k++) {
     if (item->owners[k] != c->turn) footprint_touch(c->f, item->owners[k]);
   }
-  v->written += item->n > 1 || item->owners[0] != c->turn;
   if (!is_owner(item, c->turn)) add_owner(L, item, c->turn);
   Walk w = begin_walk(L, v, REACH);
   keep(L, &w, i);

@@ -32,7 +32,6 @@ typedef struct Variables {
   bool has_starter;   /* an item has one */
   bool is_unsure;     /* the last walk has met a coroutine, into which it does not look */
   bool failed;        /* memory has run out in this run */
-  size_t written;     /* how often a shared one was written, in all runs */
 } Variables;
 
 /* Finds what is left out. May raise. */

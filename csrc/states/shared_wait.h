@@ -52,7 +52,7 @@ struct SharedHold {
 typedef struct SharedHandle {
   Chan chan;        /* what the rest of the core sees; its queues have the waiters of this state */
   SharedHold *hold; /* on the channel; NULL once the handle has been finalized */
-  const Chan *done; /* its done() channel, which keeps it alive, or NULL */
+  const Chan *done; /* its done() channel, or NULL; each of the two keeps the other alive */
 } SharedHandle;
 
 typedef struct Member Member; /* family.h */

@@ -62,15 +62,14 @@ static int lua_share(lua_State *L) {
   return 0;
 }
 
-/* shared(e) -> key of the last run, which is nil if it was given up; whether that was since it is equivalent to one that
-   was run; and how often a shared variable was written so far */
+/* shared(e) -> the key of the last run, or nil if it was given up; and whether that was because it is equivalent to one
+   that was run */
 static int lua_shared(lua_State *L) {
   const Reduce *r = &check_explorer(L)->reduce;
   if (r->key) lua_pushinteger(L, (lua_Integer)r->key);
   else lua_pushnil(L);
   lua_pushboolean(L, r->is_asleep);
-  lua_pushinteger(L, (lua_Integer)r->variables.written);
-  return 3;
+  return 2;
 }
 
 /* is_known(e, key) -> whether a run of the search has had this key */
