@@ -38,7 +38,8 @@ void footprint_close(Footprint *f) {
 
 enum { CHANNEL, TURN_OF };
 
-/* Ids of this world count from its first one on, so that they are the same in each run. Those of outer worlds are the same anyway. */
+/* Ids of this world count from its first one on, so that they are the same in each run. Those of outer worlds are the
+   same anyway. */
 static uint64_t object_of(const World *w, uint64_t id, int kind) {
   if (id >= w->first_id) return (id - w->first_id + 1) << 2 | (uint64_t)kind;
   return UINT64_C(1) << 63 | id << 2 | (uint64_t)kind;

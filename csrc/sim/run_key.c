@@ -1,5 +1,5 @@
-/* run_key.c: see run_key.h. Ids depend on the order in which things are made, so a go block or a channel is named by the
-   step that has made it. A step is named by its go block, how many steps that has run before, and its choices. */
+/* run_key.c: see run_key.h. Ids depend on the order in which things are made, so a go block or a channel is named by
+   the step that has made it. A step is named by its go block, how many steps that has run before, and its choices. */
 #include "sim/run_key.h"
 
 /* A hash of two hashes, in this order (splitmix64's finalizer). */
