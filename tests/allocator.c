@@ -19,15 +19,9 @@
 #include <string.h>
 #include <unistd.h>
 
-int luaopen_runnel_core(lua_State *L);
+#include "check.h"
 
-#define CHECK(condition)                                                                                               \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                    \
-      exit(1);                                                                                                         \
-    }                                                                                                                  \
-  } while (0)
+int luaopen_runnel_core(lua_State *L);
 
 static uint64_t seed = 1;
 

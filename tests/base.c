@@ -21,15 +21,8 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "base/wakeup.h"
+#include "check.h"
 #include "memory.h"
-
-#define CHECK(condition)                                                                                               \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                            \
-      exit(EXIT_FAILURE);                                                                                              \
-    }                                                                                                                  \
-  } while (0)
 
 /* ---- what fails ---- */
 

@@ -13,20 +13,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "host/options.h"
 #include "host/prompt/output.h"
 #include "host/prompt/paste.h"
 #include "host/prompt/picture.h"
 #include "host/prompt/utf8.h"
 #include "host/prompt/width.h"
-
-#define CHECK(condition)                                                                                               \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                            \
-      exit(EXIT_FAILURE);                                                                                              \
-    }                                                                                                                  \
-  } while (0)
 
 /* ---- pastes ---- */
 

@@ -58,6 +58,9 @@ int64_t table_get(const Table *table, uint64_t hash);
 
 /* ---- recorder.c ---- */
 
+/* The file with this path. */
+FileName name_of_file(const char *path);
+
 /* A file system for SQLite that is the default one from `recorder_start` to `recorder_stop`. It writes through to the
  * real one. */
 typedef struct Recorder Recorder;

@@ -245,18 +245,11 @@ static const sqlite3_io_methods METHODS = {
 static _Thread_local Disk *present;
 static sqlite3_vfs memory;
 
-static FileName name_of(const char *path) {
-  size_t length = strlen(path);
-  if (length > 4 && strcmp(path + length - 4, "-wal") == 0) return FILE_WAL;
-  if (length > 8 && strcmp(path + length - 8, "-journal") == 0) return FILE_JOURNAL;
-  return FILE_DATABASE;
-}
-
 static int on_open(sqlite3_vfs *vfs, sqlite3_filename path, sqlite3_file *file, int flags, int *out) {
   (void)vfs;
   file->pMethods = NULL;
   if (!path) return SQLITE_CANTOPEN;
-  FileName name = name_of(path);
+  FileName name = name_of_file(path);
   if (!present->exists[name]) {
     if (!(flags & SQLITE_OPEN_CREATE)) return SQLITE_CANTOPEN;
     present->exists[name] = true;
@@ -271,13 +264,13 @@ static int on_open(sqlite3_vfs *vfs, sqlite3_filename path, sqlite3_file *file, 
 static int on_delete(sqlite3_vfs *vfs, const char *path, int syncs) {
   (void)vfs;
   (void)syncs;
-  present->exists[name_of(path)] = false;
+  present->exists[name_of_file(path)] = false;
   return SQLITE_OK;
 }
 
 static int on_access(sqlite3_vfs *vfs, const char *path, int flags, int *result) {
   (void)vfs;
-  FileName name = name_of(path);
+  FileName name = name_of_file(path);
   *result = present->exists[name] && (flags != SQLITE_ACCESS_EXISTS || present->files[name].size > 0);
   return SQLITE_OK;
 }

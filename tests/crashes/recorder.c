@@ -200,7 +200,7 @@ static const sqlite3_io_methods METHODS = {
 
 static Recorder *recorder_of(sqlite3_vfs *vfs) { return vfs->pAppData; }
 
-static FileName name_of(const char *path) {
+FileName name_of_file(const char *path) {
   size_t length = strlen(path);
   if (length > 4 && strcmp(path + length - 4, "-wal") == 0) return FILE_WAL;
   if (length > 8 && strcmp(path + length - 8, "-journal") == 0) return FILE_JOURNAL;
@@ -219,7 +219,7 @@ static int on_open(sqlite3_vfs *vfs, sqlite3_filename path, sqlite3_file *file, 
   int code = recorder->real->xOpen(recorder->real, path, of->real, flags, out ? out : &result);
   of->base.pMethods = of->real->pMethods ? &METHODS : NULL;
   if (code != SQLITE_OK || !is_ours) return code;
-  of->name = name_of(path);
+  of->name = name_of_file(path);
   pthread_mutex_lock(&recorder->lock);
   if (!had) {
     of->is_new = true;
@@ -233,7 +233,7 @@ static int on_open(sqlite3_vfs *vfs, sqlite3_filename path, sqlite3_file *file, 
 
 static int on_delete(sqlite3_vfs *vfs, const char *path, int syncs) {
   Recorder *recorder = recorder_of(vfs);
-  FileName name = name_of(path);
+  FileName name = name_of_file(path);
   int code = recorder->real->xDelete(recorder->real, path, 0);
   if (code != SQLITE_OK || recorder->current[name] < 0) return code;
   add(recorder, (Op){.kind = OP_DELETE, .name = name, .file = recorder->current[name]});

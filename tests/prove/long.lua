@@ -4,13 +4,11 @@
 ---A program is { channels = { { kind, limit, transducer, handler } }, blocks = { script, ... } }. A script is a list of
 ---operations, { what, ... }; `catches` tells whether it goes on when an operation raises.
 
-local core = require "runnel.core"
+local engines = require "tests.prove.engines"
 local lite = require "runnel.lite"
 local plain = require "tests.prove.plain"
 local rn = require "runnel"
 local transforms = require "tests.prove.transforms"
-
-local explorer = core.internal.explore
 
 local MOST_STEPS, SCHEDULES, LONG = 100000, 4, 100000
 
@@ -335,15 +333,7 @@ end
 ---On the core: the stories of the first schedules of a search.
 function long.core(program)
   local main, report, story_of = recorder(rn, program)
-  local stories, e = {}, explorer.new(MOST_STEPS, false)
-  rn.on_error(report)
-  repeat
-    local ok, _, err = explorer.run(e, main, false, "path")
-    if not ok then error(err or "given up", 0) end
-    stories[#stories + 1] = story_of()
-  until #stories == SCHEDULES or not explorer.backtrack(e)
-  rn.on_error(nil)
-  return stories
+  return engines.core(main, report, story_of, MOST_STEPS, SCHEDULES)
 end
 
 -- Outside simulations: the main program does what the first go block would. Time passes, so there are no timers; and
@@ -376,16 +366,7 @@ long.outside = {
 ---On lite.lua.
 function long.lite(program)
   local main, report, story_of = recorder(lite, program)
-  local stories, has_run = {}, false
-  lite.on_error(report)
-  lite.sim.explore(function()
-    if has_run then stories[#stories + 1] = story_of() end
-    has_run = true
-    main()
-  end, { schedules = SCHEDULES })
-  stories[#stories + 1] = story_of()
-  lite.on_error(nil)
-  return stories
+  return engines.lite(main, report, story_of, SCHEDULES)
 end
 
 return long

@@ -4,12 +4,12 @@
 ---
 ---A program is { kinds = { kind of a, kind of b }, blocks = { { numbers of operations }, ... } }.
 
-local core = require "runnel.core"
 local lite = require "runnel.lite"
 local rn = require "runnel"
+local engines = require "tests.prove.engines"
 local operations = require "tests.prove.operations"
 
-local explorer, list = core.internal.explore, operations.list
+local list = operations.list
 
 local LONG = 100 -- ms; all timers of a program are shorter
 local MOST_STEPS = 10000
@@ -64,31 +64,13 @@ end
 ---@return string[] stories
 function perform.core(program)
   local main, report, finish = recorder(rn, program)
-  local stories, e = {}, explorer.new(MOST_STEPS, false)
-  rn.on_error(report)
-  repeat
-    local ok, _, err = explorer.run(e, main, false, "path")
-    if not ok then error(err or "given up", 0) end
-    stories[#stories + 1] = finish()
-  until not explorer.backtrack(e)
-  rn.on_error(nil)
-  return stories
+  return engines.core(main, report, finish, MOST_STEPS)
 end
 
 ---On lite.lua.
 ---@return string[] stories
 function perform.lite(program)
-  local main, report, finish = recorder(lite, program)
-  local stories, has_run = {}, false
-  lite.on_error(report)
-  lite.sim.explore(function()
-    if has_run then stories[#stories + 1] = finish() end
-    has_run = true
-    main()
-  end)
-  stories[#stories + 1] = finish()
-  lite.on_error(nil)
-  return stories
+  return engines.lite(recorder(lite, program))
 end
 
 ---The first difference between two lists of stories, or nil: the number of the schedule, and both stories.

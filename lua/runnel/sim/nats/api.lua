@@ -117,7 +117,7 @@ end)
 local purge_stream = with_stream(function(server, found, body)
   local filter = body.filter
   local count = found:purge(body.seq, filter)
-  local left = not filter and found:next(1) or filter and found:next(1, protocol.matcher(filter) or filter)
+  local left = found:next(1, filter and (protocol.matcher(filter) or filter))
   local first = left and left.seq or found.last + 1
   for _, consumer in ipairs(found.consumers) do
     local of = consumer.config.filter_subject or ""
