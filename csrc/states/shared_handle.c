@@ -15,19 +15,13 @@
 #include "states/limits.h"
 #include "states/unpack.h"
 
-/* User values of the Sharing, besides those in shared_handle.h. */
+/* User values of the Sharing, besides those in shared_wait.h. */
 enum { AT_META = SHARED_UNPACK + 1 /* the metatable of handles */ };
 
 SharedChan *shared_handle_chan(lua_State *L, const Chan *ch) {
   const SharedHold *hold = shared_handle_of(ch)->hold;
   if (UNLIKELY(!hold)) luaL_error(L, "the channel has been finalized");
   return hold->chan;
-}
-
-void shared_handle_push_part(lua_State *L, int part) {
-  lua_getiuservalue(L, SCHED_SELF, SCHED_SHARING);
-  lua_getiuservalue(L, -1, part);
-  lua_replace(L, -2);
 }
 
 /* ---- handles ---- */
@@ -103,7 +97,7 @@ static int end_handle(lua_State *L) {
 
 void shared_handle_push_held(lua_State *L, SharedChan *shared) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  shared_handle_push_part(L, SHARED_HANDLES);
+  shared_wait_push_part(L, SHARED_HANDLES);
   if (lua_rawgetp(L, -1, shared) == LUA_TUSERDATA) {
     lua_replace(L, -2);
     return;
@@ -115,7 +109,7 @@ void shared_handle_push_held(lua_State *L, SharedChan *shared) {
   h->chan.ops = &shared_handle_ops;
   h->hold = NULL;
   h->done = NULL;
-  shared_handle_push_part(L, AT_META);
+  shared_wait_push_part(L, AT_META);
   lua_setmetatable(L, -2);
   if (lua_rawgetp(L, top - 1, shared) == LUA_TUSERDATA) { /* a finalizer has made it meanwhile */
     lua_replace(L, top - 1);                              /* seldom covered: a finalizer ran at this very allocation */
@@ -273,7 +267,7 @@ void shared_handle_new(lua_State *L, Sched *S, BufferKind kind, uint32_t limit) 
   if (!shared) shared_handle_no_memory(L);
   /* Protected, so that the channel is freed if there is no memory for a handle. */
   SharedValue value = {.kind = SHARED_CHAN, .as.chan = shared};
-  shared_handle_push_part(L, SHARED_UNPACK);
+  shared_wait_push_part(L, SHARED_UNPACK);
   lua_pushlightuserdata(L, &value);
   int status = lua_pcall(L, 1, 1, 0);
   shared_chan_release(shared);
@@ -318,7 +312,7 @@ void shared_handle_push_waits(lua_State *L, const Owner *owner) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   lua_newtable(L);
   int list = lua_gettop(L);
-  shared_handle_push_part(L, SHARED_HANDLES);
+  shared_wait_push_part(L, SHARED_HANDLES);
   for (lua_pushnil(L); lua_next(L, list + 1); lua_pop(L, 1)) {
     SharedChan *shared = shared_handle_get((const Chan *)lua_touserdata(L, -1));
     if (!shared) continue;

@@ -49,14 +49,6 @@ void shared_handle_push_waits(lua_State *L, const Owner *owner);
 /* Makes the state's Sharing if it does not exist. May raise. */
 void shared_handle_open(lua_State *L, Sched *S);
 
-/* A user value of the Sharing, besides SHARED_HANDLES. */
-enum {
-  SHARED_UNPACK = SHARED_HANDLES + 1 /* C function: (light userdata of a SharedValue) -> the value */
-};
-
-/* Pushes a user value of the Sharing. */
-void shared_handle_push_part(lua_State *L, int part);
-
 /* Raises an error: memory runs out. */
 _Noreturn static inline void shared_handle_no_memory(lua_State *L) {
   luaL_error(L, "not enough memory");

@@ -189,7 +189,7 @@ int shared_ops_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t fl
   const SharedChan *shared = op->chan;
   bool is_put = op->kind == SHARED_PUT;
   if (outcome == SHARED_TOO_MANY) {
-    shared_handle_push_part(L, SHARED_HANDLES);
+    shared_wait_push_part(L, SHARED_HANDLES);
     lua_rawgetp(L, -1, op->chan);
     shared_wait_free(sharing, wait);
     return chan_no_room(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L), is_put);
@@ -201,7 +201,7 @@ int shared_ops_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t fl
   if (port && n == 2) lua_insert(L, -2); /* the reason comes last */
   shared_inbox_poll(L, S);               /* the other side may be of this state */
   if (UNLIKELY(S->is_observed) && result.ok) {
-    shared_handle_push_part(L, SHARED_HANDLES); /* seldom covered: another thread has just come */
+    shared_wait_push_part(L, SHARED_HANDLES); /* seldom covered: another thread has just come */
     lua_rawgetp(L, -1, shared);
     Chan *ch = (Chan *)lua_touserdata(L, -1);
     sharing->number = result.value.number;

@@ -34,7 +34,7 @@ static bool try_push(lua_State *L, const SharedValue *value) {
     unpack_value(L, value, shared_handle_push_held);
     return true;
   }
-  shared_handle_push_part(L, SHARED_UNPACK);
+  shared_wait_push_part(L, SHARED_UNPACK);
   lua_pushlightuserdata(L, (void *)(uintptr_t)value); /* only read */
   return lua_pcall(L, 1, 1, 0) == LUA_OK;
 }

@@ -131,10 +131,14 @@ static bool is_open(const Sched *S, const Alt *alt) {
 const Others shared_wait_others = {
     .withdraw = shared_wait_withdraw, .abandon = shared_wait_abandon, .is_open = is_open, .may_close = may_close};
 
-SharedHandle *shared_wait_push_handle(lua_State *L, const SharedHold *hold) {
+void shared_wait_push_part(lua_State *L, int part) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_SHARING);
-  lua_getiuservalue(L, -1, SHARED_HANDLES);
+  lua_getiuservalue(L, -1, part);
   lua_replace(L, -2);
+}
+
+SharedHandle *shared_wait_push_handle(lua_State *L, const SharedHold *hold) {
+  shared_wait_push_part(L, SHARED_HANDLES);
   int type = lua_rawgetp(L, -1, hold->chan);
   lua_replace(L, -2);
   if (type == LUA_TUSERDATA) {

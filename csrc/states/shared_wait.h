@@ -76,8 +76,14 @@ typedef struct Sharing {
   int64_t patience;    /* of the first member: how long it waits before it looks for a deadlock, in ns */
 } Sharing;
 
-/* A user value of the Sharing: a weak table, the address of a shared channel -> its handle. */
-enum { SHARED_HANDLES = 1 };
+/* User values of the Sharing. */
+enum {
+  SHARED_HANDLES = 1, /* weak table: the address of a shared channel -> its handle */
+  SHARED_UNPACK       /* C function: (light userdata of a SharedValue) -> the value */
+};
+
+/* Pushes a user value of the Sharing. */
+void shared_wait_push_part(lua_State *L, int part);
 
 /* Pushes the handle of a hold and returns it, or pushes nil and returns NULL if nothing can reach the handle any more.
    Needs LUA_MINSTACK free slots; does not raise. */
