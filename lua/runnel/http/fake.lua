@@ -149,6 +149,22 @@ local function response_of(url, settings, streams, status, headers, body)
   return responses.new(status, lower_names(headers or {}), body or "", url)
 end
 
+-- Asks, and follows the redirects of a simulated server.
+local function follow(url, settings, streams)
+  for n = 0, math.huge do
+    local status, headers, body = answer(url, settings)
+    local to, changed, problem
+    if status and not handler then
+      to, changed, problem = current.twin("sim_redirect").next(url, settings, status, headers)
+    end
+    if not to and not problem then return response_of(url, settings, streams, status, headers, body) end
+    if core.is_chan(body) then body:close() end
+    if to and n >= settings.redirects then problem = ("Maximum (%d) redirects followed"):format(settings.redirects) end
+    if problem then return nil, responses.host(url) .. ": " .. problem end
+    url, settings = to, changed
+  end
+end
+
 ---Passes a request to the function.
 ---@param url string
 ---@param settings runnel.http.Settings
@@ -156,23 +172,9 @@ end
 ---@return runnel.http.Response? response
 ---@return any err
 function fakes.request(url, settings, streams)
-  local function ask()
-    local at, set, n = url, settings, 0
-    while true do
-      local status, headers, body = answer(at, set)
-      local to, next_set, problem
-      if status and not handler then to, next_set, problem = current.twin("sim_redirect").next(at, set, status,
-        headers) end
-      if not to and not problem then return response_of(at, set, streams, status, headers, body) end
-      if core.is_chan(body) then body:close() end
-      n = n + 1
-      if to and n > settings.redirects then problem = ("Maximum (%d) redirects followed"):format(settings.redirects) end
-      if problem then return nil, responses.host(at) .. ": " .. problem end
-      at, set = to --[[@as string]], next_set --[[@as runnel.http.Settings]]
-    end
-  end
-  if not settings.timeout then return ask() end
-  local results, err = time_limit.new(responses.host(url) .. ": no response", settings.timeout):call(nil, ask)
+  if not settings.timeout then return follow(url, settings, streams) end
+  local results, err = time_limit.new(responses.host(url) .. ": no response", settings.timeout):call(nil, follow,
+    url, settings, streams)
   if results then return results[1], results[2] end
   if not timed_out.is_timeout(err) then error(err, 0) end
   return nil, err
