@@ -33,7 +33,7 @@ describe("examples/pubsub.lua", function()
     local output = shell [[
       d=$(mktemp -d); : >$d/out
       { echo a 1
-        i=0; until [ -s $d/out ] || [ $i = 500 ]; do sleep 0.05; i=$((i + 1)); done
+        i=0; until [ "$(wc -l <$d/out)" = 1 ] || [ $i = 500 ]; do sleep 0.05; i=$((i + 1)); done
         cat $d/out >$d/early; echo b; } | lua examples/pubsub.lua a=- >$d/out 2>/dev/null
       cat $d/early; rm -r $d]]
     assert.are.equal("a 1\n", output)
