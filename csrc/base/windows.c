@@ -77,10 +77,6 @@ static void free_entry(Windows *windows, uint32_t hole) {
 
 void windows_remove(Windows *windows, int64_t deadline, uint32_t number) {
   Window *w = entry_of(windows, window_of(deadline));
-  if (w->latest_number == number) {
-    free_entry(windows, (uint32_t)(w - windows->entries));
-  } else if (w->earliest_number == number) { /* future requests are for later deadlines: it need not be the next one */
-    w->earliest_number = w->latest_number;
-    w->span = 0;
-  }
+  /* An earlier one may stay: only requests for the window before use the earliest, and these are over when it is due. */
+  if (w->latest_number == number) free_entry(windows, (uint32_t)(w - windows->entries));
 }

@@ -38,7 +38,8 @@ uint32_t windows_find(const Windows *windows, int64_t deadline);
 /* Adds a timeout, for whose deadline windows_find has found none. There must be room. */
 void windows_add(Windows *windows, int64_t deadline, uint32_t number);
 
-/* Removes a timeout. The timeouts of a window must be removed in the order of their deadlines. */
+/* Removes a timeout that is due. The timeouts of a window must be removed in the order of their deadlines, and from then
+   on no deadline before theirs is searched for. */
 void windows_remove(Windows *windows, int64_t deadline, uint32_t number);
 
 #endif

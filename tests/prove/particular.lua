@@ -5,6 +5,7 @@
 local both = require "tests.prove.particular_both"
 local core = require "runnel.core"
 local lite = require "runnel.lite"
+local lives = require "tests.prove.particular_lives"
 local of_core = require "tests.prove.particular_core"
 local plain = require "tests.prove.plain"
 local policies = require "tests.prove.particular_policies"
@@ -70,7 +71,7 @@ function particular.check()
     local problem = thrice(difference, name, simulated)
     if problem then return problem end
   end
-  for _, only in ipairs { of_core, policies, timed } do
+  for _, only in ipairs { of_core, lives, policies, timed } do
     for _, name in ipairs(names_of(only)) do
       local problem = thrice(run_core, name, only[name])
       if problem then return problem end

@@ -9,6 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -19,7 +23,7 @@
 #include "base/random.h"
 #include "base/windows.h"
 
-enum { ROUNDS = 200, STEPS = 400, MANY = 300 };
+enum { ROUNDS = 200, STEPS = 400, MANY = 300, KEPT_BY_MALLOC = 400000 };
 
 static uint64_t state = 1;
 static const char *what = "nothing";
@@ -444,8 +448,18 @@ static void check_clock(void) {
   check(clock_now(&(Clock){.virtual_ns = 1}) >= before, "it goes forward");
 }
 
+/* Bytes that are allocated; 0 if the system does not tell. */
+static size_t allocated(void) {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+  return mallinfo2().uordblks;
+#else
+  return 0;
+#endif
+}
+
 int main(int argc, char **argv) {
   alarm(20); /* a fault may make it run for ever */
+  size_t before = allocated();
   if (argc > 1) state = strtoull(argv[1], NULL, 10) * 2 + 1;
   for (int i = 0; i < ROUNDS; i++) {
     check_heap();
@@ -456,6 +470,8 @@ int main(int argc, char **argv) {
     check_bytes();
     check_buffer();
   }
+  what = "memory";
+  check(allocated() < before + KEPT_BY_MALLOC, "all memory is freed");
   check_random();
   check_clock();
   printf("structures: the structures of csrc/base do what their models do, in %d rounds\n", ROUNDS);
