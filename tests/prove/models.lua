@@ -14,7 +14,7 @@ local DEPTH_FIRST, RANDOM, SCHEDULES, STEPS = 0, 1, 200, 10000
 
 -- ---- the models ----
 
-local RESULTS = { one = { 0 }, none = {}, two = { 0, 0.5 }, late = { 0 }, slow = { 0 } } -- all others fail
+local RESULTS = { one = { 0 }, none = {}, two = { 0, 0.5 }, late = { 0 }, slow = { 0 }, long = { 0 } } -- all others fail
 
 -- The results of job i, and whether it fails.
 local function results_of(program, i)
@@ -82,7 +82,7 @@ end
 local function wrong(program, run)
   if run.peak > program.n then return run.peak .. " jobs ran at a time" end
   local is_busy = not run.is_cut and #program.jobs > 0
-  for _, kind in ipairs(program.jobs) do is_busy = is_busy and kind == "slow" end
+  for _, kind in ipairs(program.jobs) do is_busy = is_busy and (kind == "slow" or kind == "long") end
   if is_busy and run.peak < math.min(program.n, #program.jobs) then return ("only %d jobs ran"):format(run.peak) end
   return (program.is_unordered and fits_any_order or fits_order)(program, run)
 end
@@ -92,7 +92,11 @@ end
 -- Does a job; `put` puts a result.
 local function work(kind, i, put)
   if kind == "late" or kind == "fails late" then rn.yield() end
-  if kind == "slow" then rn.sleep(1) end
+  if kind == "slow" or kind == "long" then rn.sleep(1) end
+  if kind == "long" then -- it waits again and again
+    for _ = 1, 3 do rn.yield() end
+    rn.sleep(1)
+  end
   if kind == "half" then put(i) end
   if not RESULTS[kind] then error("job " .. i, 0) end
   for _, offset in ipairs(RESULTS[kind]) do put(i + offset) end
@@ -151,7 +155,7 @@ end
 local models = {}
 
 local WHAT = { "pipeline_async", "pipeline_async_unordered", "pmap", "pmap_unordered" }
-local KINDS = { "one", "none", "two", "late", "slow", "slow", "fails", "fails late", "half" }
+local KINDS = { "one", "none", "two", "late", "slow", "slow", "long", "long", "fails", "fails late", "half" }
 
 local function random_program(random)
   local what = WHAT[random(#WHAT)]

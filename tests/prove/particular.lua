@@ -1,17 +1,14 @@
 ---Particular programs, which random ones do not contain: those that the core and lite.lua do in the same way
----(particular_both.lua), and those that check the core alone (particular_core.lua, particular_policies.lua,
----particular_time.lua).
+---(particular_both.lua), and those that check the core alone (the files ONLY).
 
 local both = require "tests.prove.particular_both"
 local core = require "runnel.core"
 local lite = require "runnel.lite"
-local lives = require "tests.prove.particular_lives"
-local of_core = require "tests.prove.particular_core"
 local plain = require "tests.prove.plain"
-local policies = require "tests.prove.particular_policies"
 local rn = require "runnel"
 local sim = require "runnel.sim"
-local timed = require "tests.prove.particular_time"
+
+local ONLY = { "core", "lives", "finalizers", "places", "policies", "keeping", "time", "threads" }
 
 local particular = {}
 
@@ -71,7 +68,8 @@ function particular.check()
     local problem = thrice(difference, name, simulated)
     if problem then return problem end
   end
-  for _, only in ipairs { of_core, lives, policies, timed } do
+  for _, file in ipairs(ONLY) do
+    local only = require("tests.prove.particular_" .. file)
     for _, name in ipairs(names_of(only)) do
       local problem = thrice(run_core, name, only[name])
       if problem then return problem end

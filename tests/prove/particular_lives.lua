@@ -172,8 +172,8 @@ local MEDDLING = {
 -- Before it begins, by the number of its arguments and by what its function does then; many in one run of the loop.
 function only.meddled_with_before_it_begins(is)
   for _, name in ipairs { "close", "resume", "wrap", "close without the guard" } do
-    for _, does in ipairs { "returns", "raises", "yields", "waits" } do
-      sim.run(function()
+    for _, does in ipairs { "returns", "raises", "yields", "waits", "lets others run" } do
+      local function meddle_with_many()
         rn.on_error(function() end)
         local list, other = {}, rn.chan()
         for i = 1, 120 do
@@ -181,6 +181,7 @@ function only.meddled_with_before_it_begins(is)
             if does == "raises" then error("early", 0) end
             if does == "yields" then coroutine.yield() end
             if does == "waits" then other:take() end
+            if does == "lets others run" then rn.yield() end
             return ...
           end, table.unpack({ 1, 2, 3 }, 1, i % 4))
           pcall(MEDDLING[name], internal.coroutine_of(list[i]))
@@ -197,7 +198,9 @@ function only.meddled_with_before_it_begins(is)
         is(well:take(), "well")
         is(other:stats().takes_waiting, 0)
         rn.on_error(nil)
-      end)
+      end
+      sim.run(meddle_with_many)
+      if does ~= "waits" then meddle_with_many() end -- outside any go block it runs the loop
     end
   end
 end
@@ -315,6 +318,41 @@ function only.hooks_of_go_blocks(is)
 end
 
 -- ---- errors that are passed on ----
+
+-- The function that is called for a dead go block runs outside of it, whatever has ended it.
+function only.whose_host_it_is(is)
+  local host = internal.host
+  local waits = function() rn.sleep(1000) end
+  local endings = {
+    error = { function() error("raised", 0) end },
+    cancel = { waits, function(go) rn.cancel(go, "cancelled") end },
+    close = { waits, function(go) coroutine.close(internal.coroutine_of(go)) end },
+    resume = { waits, function(go) coroutine.resume(internal.coroutine_of(go)) end },
+    ["close early"] = { waits, function(go) coroutine.close(internal.coroutine_of(go)) end, true },
+    ["resume early"] = { function() end, function(go) coroutine.resume(internal.coroutine_of(go)) end, true },
+    ["run early"] = { rn.yield, function(go) coroutine.resume(internal.coroutine_of(go)) end, true },
+  }
+  rn.on_error(function() end)
+  for _, ending in pairs(endings) do
+    local body, meddle, is_early = table.unpack(ending)
+    local calls, go = 0, nil
+    rn.go(function()
+      host(5)
+      go = internal.go_feeding(function()
+        calls = calls + 1
+        is(host(), 0)
+      end, rn.chan(), body)
+    end)
+    rn.step(1)
+    if not is_early then rn.step(1) end
+    if meddle then meddle(go) end
+    for _ = 1, 3 do rn.yield() end
+    is(calls, 1)
+    is(go:closed(), true)
+  end
+  internal.report_unhandled()
+  rn.on_error(nil)
+end
 
 -- A channel that is closed because what fed it has died has an error that is known; one that the program closes has not.
 function only.errors_that_are_known(is)

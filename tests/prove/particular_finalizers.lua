@@ -1,0 +1,271 @@
+---Particular programs in which the collector runs a whole cycle at each allocation, and each cycle runs a finalizer that
+---uses the same channels and timers: an operation must not rely on what it has seen before it allocated. As
+---particular_core.lua.
+
+local internal = require("runnel.core").internal
+local rn = require "runnel"
+local sim = require "runnel.sim"
+
+local only = {}
+
+-- Calls f while each cycle of the collector calls `act`, and each allocation may run a cycle.
+local function meanwhile(act, f, ...)
+  local is_active, is_acting = true, false
+  local function again()
+    setmetatable({}, { __gc = function()
+      if not is_active then return end
+      if not is_acting then
+        is_acting = true
+        pcall(act)
+        is_acting = false
+      end
+      again()
+    end })
+  end
+  again()
+  collectgarbage("incremental", 1, 1000, 30)
+  collectgarbage()
+  local list = table.pack(pcall(f, ...))
+  is_active = false
+  collectgarbage("incremental", 200, 100, 13)
+  return table.unpack(list, 1, list.n)
+end
+
+local function noop() end
+
+-- Values 1, 2 and so on from the operation, and -1, -2 and so on from the finalizer, each taken once and in order.
+local function is_in_order(is, ch, taken)
+  local last, seen = { [true] = 0, [false] = 0 }, 0
+  for value in function() return ch:poll() end do taken[#taken + 1] = value end
+  for _, value in ipairs(taken) do
+    is(math.abs(value), last[value > 0] + 1)
+    last[value > 0] = math.abs(value)
+    seen = seen + 1
+  end
+  return seen, last[true], last[false]
+end
+
+-- Buffers that grow, of which a finalizer takes, and on which it puts.
+function only.buffers(is)
+  local kinds = {
+    function() return rn.chan(400) end,
+    function() return rn.chan(rn.sliding_buffer(400)) end,
+    function() return rn.chan(400, function(rf) return rf end) end,
+    function() return rn.chan(rn.dropping_buffer(400)) end,
+  }
+  for _, make in ipairs(kinds) do
+    for _, takes in ipairs { 0, 1, 2 } do
+      for _, way in ipairs { "offer", "put_async" } do
+        sim.run(function()
+          local ch, theirs, taken, mine = make(), 0, {}, 0
+          meanwhile(function()
+            if theirs < 120 and ch:offer(-theirs - 1) then theirs = theirs + 1 end
+            for _ = 1, takes do taken[#taken + 1] = ch:poll() end
+          end, function()
+            for i = 1, 60 do
+              if way == "offer" then is(ch:offer(i), true) else ch:put_async(i, noop) end
+              mine = i
+            end
+          end)
+          local seen, of_mine, of_theirs = is_in_order(is, ch, taken)
+          is(of_mine, mine)
+          is(of_theirs, theirs)
+          is(seen, mine + theirs)
+          is(ch:stats().put_total, mine + theirs)
+          is(ch:stats().take_total, mine + theirs)
+        end)
+      end
+    end
+  end
+end
+
+-- At most 1024 operations wait, also if a finalizer begins one at the last moment, or ends one.
+function only.limits(is)
+  for _, is_put in ipairs { true, false } do
+    for _, act in ipairs { "fill", "serve", "close" } do
+      for before = 1021, 1024 do
+        sim.run(function()
+          local ch, done, begun = rn.chan(), 0, 0
+          local function ended() done = done + 1 end
+          local function begin()
+            if is_put then ch:put_async(1, ended) else ch:take_async(ended) end
+            begun = begun + 1
+          end
+          for _ = 1, before do begin() end
+          meanwhile(function()
+            if act == "fill" then begin()
+            elseif act == "close" then ch:close()
+            elseif is_put then ch:poll()
+            else ch:offer(1) end
+          end, begin)
+          local stats = ch:stats()
+          local waiting = stats.puts_waiting + stats.takes_waiting
+          is(waiting <= 1024, true)
+          if act == "fill" then is(waiting, begun) end
+          rn.yield()
+          rn.yield()
+          is(done + waiting >= begun, true)
+          local rest = ch:stats().puts_waiting + ch:stats().takes_waiting
+          is(done + rest, begun)
+          ch:close()
+          repeat until not is_put or ch:poll() == nil
+          rn.sleep(1)
+          is(done, begun)
+        end)
+      end
+    end
+  end
+end
+
+-- There is one done() of a channel, whoever asks first; and one reason.
+function only.attributes(is)
+  for _, kind in ipairs { "none", "buffer", "go", "promise" } do
+    for _, closes in ipairs { false, true } do
+      for _, is_named in ipairs { false, true } do
+        sim.run(function()
+          local ch = kind == "buffer" and rn.chan(2) or kind == "promise" and rn.promise_chan()
+            or kind == "go" and rn.go(function() rn.sleep(1) end) or rn.chan()
+          if is_named then ch:name "named" end
+          local theirs, mine
+          meanwhile(function()
+            theirs = theirs or ch:done()
+            if closes and kind ~= "go" then ch:close "theirs" end
+          end, function()
+            mine = ch:done()
+            if kind ~= "go" then ch:close "mine" end
+          end)
+          rn.sleep(2)
+          is(theirs == nil or theirs == mine, true)
+          is(mine == ch:done(), true)
+          is(mine:closed(), true)
+          is(ch:closed(), true)
+          local _, why = ch:take()
+          if kind == "go" then is(why, nil) else is(why == "mine" or closes and why == "theirs", true) end
+          local _, again = ch:take()
+          is(again, why)
+        end)
+      end
+    end
+  end
+end
+
+-- Timers: none is lost, early or late, while their heap and windows grow.
+function only.timers(is)
+  for round = 1, 4 do
+    sim.run(function()
+      local n, wrong, theirs = 0, 0, 0
+      local function wait(ms)
+        local wanted = rn.now() + ms
+        local ch = rn.timeout(ms)
+        n = n + 1
+        ch:take_async(function()
+          n = n - 1
+          if rn.now() < wanted or rn.now() >= wanted + 10 then wrong = wrong + 1 end
+        end)
+      end
+      meanwhile(function()
+        theirs = theirs + 1
+        if theirs < 90 then wait(theirs * 37 % 101 * round) end
+        if theirs < 90 and theirs % 7 == 0 then rn.go(rn.sleep, theirs) end
+      end, function()
+        for i = 1, 70 do
+          wait(i * 53 % 97 * round)
+          if i % 9 == 0 then rn.sleep(i / 9) end
+        end
+      end)
+      rn.sleep(2000)
+      is(n, 0)
+      is(wrong, 0)
+      is(theirs > 10, true)
+    end)
+  end
+end
+
+-- An alts sees what a finalizer has done while it made its block of waiters; and nothing is lost.
+function only.alts(is)
+  local sizes = { 1, 2, 8, 9, 64, 70 }
+  for _, size in ipairs(sizes) do
+    for _, act in ipairs { "offer", "poll", "close", "cancel" } do
+      sim.run(function()
+        local chans, ops, gone, n = {}, {}, 0, 0
+        for i = 1, size do
+          chans[i] = rn.chan(1)
+          ops[i] = act == "poll" and { chans[i], i } or chans[i]
+          if act == "poll" then chans[i]:put(0) end
+        end
+        local goes, ended = {}, {}
+        for i = 1, 70 do -- more than the blocks that are kept
+          goes[i] = rn.go(function()
+            local value, port = rn.alts(ops)
+            ended[i] = tostring(value) .. (port and "" or " without a port")
+            return i
+          end)
+        end
+        local at = 0
+        meanwhile(function()
+          at = at + 1
+          local ch = chans[at % size + 1]
+          if act == "offer" and ch:offer(at) then gone = gone + 1 end
+          if act == "poll" and ch:poll() then gone = gone + 1 end
+          if act == "close" and at == 150 then ch:close() end
+          if act == "cancel" and goes[at] then rn.cancel(goes[at], "cancelled") end
+        end, function() for _ = 1, 3 do rn.yield() end end)
+        rn.yield()
+        for i = 1, 70 do if ended[i] then n = n + 1 end end
+        local held = 0
+        for i = 1, size do held = held + #chans[i] end
+        if act == "offer" then is(n + held, gone) end
+        if act == "poll" then is(n + size - held, gone) end
+        for i = 1, 70 do
+          rn.cancel(goes[i], "at the end")
+          local value, why = goes[i]:take()
+          is(value == i or why == "at the end" or why == "cancelled", true)
+        end
+        for i = 1, size do is(chans[i]:stats().takes_waiting + chans[i]:stats().puts_waiting, 0) end
+      end)
+    end
+  end
+end
+
+-- Go blocks are started, cancelled and end.
+function only.go_blocks(is)
+  sim.run(function()
+    local started, ended = 0, 0
+    local last
+    local function body(n, ...)
+      started = started + 1
+      local _ <close> = setmetatable({}, { __close = function()
+        ended = ended + 1
+        rn.yield()
+      end })
+      is(select("#", ...), n)
+      if n == 3 then error("raised", 0) end
+      rn.sleep(n)
+    end
+    rn.on_error(noop)
+    local acts, n = 0, 0
+    local function start(i)
+      n = n + 1
+      last = rn.go(body, i, table.unpack({ 1, 2, 3 }, 1, i))
+      return last
+    end
+    meanwhile(function()
+      acts = acts + 1
+      if acts < 40 then start(acts % 4) end
+      if acts % 5 == 0 then rn.cancel(last, acts % 2 == 0 and "why" or nil) end
+    end, function()
+      for i = 1, 40 do
+        local go = start(i % 4)
+        if i % 6 == 0 then rn.cancel(go, {}) end
+        if i % 3 == 0 then rn.sleep(1) end
+      end
+    end)
+    rn.sleep(100)
+    internal.report_unhandled()
+    is(ended, started)
+    is(started <= n and started > 40, true)
+    rn.on_error(nil)
+  end)
+end
+
+return only
