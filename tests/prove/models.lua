@@ -14,7 +14,8 @@ local DEPTH_FIRST, RANDOM, SCHEDULES, STEPS = 0, 1, 200, 10000
 
 -- ---- the models ----
 
-local RESULTS = { one = { 0 }, none = {}, two = { 0, 0.5 }, late = { 0 }, slow = { 0 }, long = { 0 } } -- all others fail
+-- All others fail.
+local RESULTS = { one = { 0 }, none = {}, two = { 0, 0.5 }, late = { 0 }, slow = { 0 }, long = { 0 } }
 
 -- The results of job i, and whether it fails.
 local function results_of(program, i)

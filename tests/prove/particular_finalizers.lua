@@ -1,5 +1,5 @@
----Particular programs in which the collector runs a whole cycle at each allocation, and each cycle runs a finalizer that
----uses the same channels and timers: an operation must not rely on what it has seen before it allocated. As
+---Particular programs in which the collector runs a whole cycle at each allocation, and each cycle runs a finalizer
+---that uses the same channels and timers: an operation must not rely on what it has seen before it allocated. As
 ---particular_core.lua.
 
 local internal = require("runnel.core").internal
@@ -266,6 +266,43 @@ function only.go_blocks(is)
     is(started <= n and started > 40, true)
     rn.on_error(nil)
   end)
+end
+
+-- A stack that overflows while finalizers run, too: the error says so.
+function only.overflows(is)
+  local names = ("a, "):rep(199) .. "a" -- large frames: a few thousand calls
+  local deep = load("local function deep() local " .. names .. " return 1 + deep() end return deep")()
+  local function closing()
+    local _ <close> = setmetatable({}, { __close = function() error("closed", 0) end })
+    return 1 + deep()
+  end
+  local reports
+  local places = {
+    ["a go block"] = function(f) return select(2, rn.go(f):take()) end,
+    ["run"] = not internal.is_simulation() and function(f) return select(2, pcall(rn.run, f)) end or nil,
+    ["a callback"] = function(f)
+      rn.chan(1):put_async(1, f)
+      return reports[1]
+    end,
+    ["a transducer"] = function(f)
+      rn.chan(1, function() return f end):put(1)
+      return reports[1]
+    end,
+  }
+  for _, is_busy in ipairs { false, true } do
+    for name, place in pairs(places) do
+      for _, f in ipairs { deep, closing } do
+        reports = {}
+        rn.on_error(function(err) reports[#reports + 1] = err end)
+        local err
+        local function overflow() err = place(f) end
+        if is_busy then meanwhile(function() end, overflow) else overflow() end
+        local found = tostring(err):match(f == deep and "stack overflow" or "closed")
+        is(name .. ": " .. tostring(found or err), name .. ": " .. (f == deep and "stack overflow" or "closed"))
+      end
+    end
+  end
+  rn.on_error(nil)
 end
 
 return only

@@ -1,6 +1,5 @@
----Particular programs about how go blocks end: variables that are closed, debug hooks, coroutines that other code closes
----or resumes before they begin or while they wait, errors that are passed on, and the collector in between. As
----particular_core.lua.
+---Particular programs about how go blocks end: variables that are closed, debug hooks, coroutines that other code
+---closes or resumes before they begin or while they wait, errors that are passed on. As particular_core.lua.
 
 local core = require "runnel.core"
 local plain = require "tests.prove.plain"
@@ -85,8 +84,7 @@ function only.ways_to_close_while_others_look(is)
   for _ = 1, 15 do
     for _, ending in ipairs { "error", "cancel" } do
       sim.run(close_all, nil, is, ending, true)
-      local kept = {}
-      for i = 1, 30 do kept[i] = ("x"):rep(i * 31) end
+      for i = 1, 30 do local _ = ("x"):rep(i * 31) end
     end
   end
   collectgarbage("setpause", pause)
@@ -115,13 +113,25 @@ function only.where_a_cancelled_go_block_may_wait(is)
     error("inner", 0)
   end
   local function handler(err) return err end
+  local function deep(n)
+    if n == 0 then pcall(fails) end
+    if n > 0 then deep(n - 1) end
+    return n
+  end
   local places = {
+    { "many calls deep", true, function() deep(170) end },
     { "plain", false, wait },
     { "pcall", false, function() assert(pcall(wait)) end },
     { "xpcall", false, function() assert(xpcall(wait, handler)) end },
     { "a block", true, function() do local _ <close> = closing() end end },
     { "a function", true, function() return (function() local _ <close> = closing() return 1 end)() end },
-    { "break", true, function() for _ = 1, 1 do local _ <close> = closing() break end end },
+    { "goto", true, function()
+      do
+        local _ <close> = closing()
+        if wait then goto after end
+      end
+      ::after::
+    end },
     { "an error in pcall", true, function() pcall(fails) end },
     { "with arguments", true, function() pcall(fails, 1, 2, 3) end },
     { "an error in xpcall", true, function() xpcall(fails, handler) end },
@@ -131,7 +141,7 @@ function only.where_a_cancelled_go_block_may_wait(is)
     { "called from a variable", true, function()
       local _ <close> = setmetatable({}, { __close = function() assert(pcall(wait)) end })
     end },
-    { "a loop", true, function() for _ in next, { 1 }, nil, closing() do break end end },
+    { "a loop", true, function() for _ in next, { 1 }, nil, closing() do wait = wait end end },
     { "after a variable", false, function()
       do local _ <close> = setmetatable({}, { __close = function() end }) end
       wait()
@@ -218,7 +228,7 @@ local CHANNELS = {
 }
 local WAITS = {
   take = function(ch) ch:take() end,
-  ["for"] = function(ch) for _ in ch do return end end,
+  ["for"] = function(ch) for _ in ch do ch = ch or nil end end,
   alts = function(ch) rn.alts { ch, rn.chan() } end,
   alt = function(ch) rn.alt { { ch, function() end }, { rn.chan(), function() end } } end,
   put = function(ch)
@@ -354,7 +364,7 @@ function only.whose_host_it_is(is)
   rn.on_error(nil)
 end
 
--- A channel that is closed because what fed it has died has an error that is known; one that the program closes has not.
+-- A channel that is closed because what fed it has died has an error that is known; one that a program closes has not.
 function only.errors_that_are_known(is)
   sim.run(function()
     rn.on_error(function() end)

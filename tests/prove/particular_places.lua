@@ -1,5 +1,5 @@
----Particular programs about the places where code runs: which may wait, which may run the scheduler, and what a channel's
----own code may do with that channel. As particular_core.lua.
+---Particular programs about the places where code runs: which may wait, which may run the scheduler, and what a
+---channel's own code may do with that channel. As particular_core.lua.
 
 local core = require "runnel.core"
 local plain = require "tests.prove.plain"
@@ -7,8 +7,6 @@ local rn = require "runnel"
 local sim = require "runnel.sim"
 
 local only = {}
-
-local function error_of(f, ...) return plain(select(2, pcall(f, ...))) end
 
 -- ---- which calls a place allows ----
 
@@ -84,7 +82,7 @@ local PLACES = {
   { "a function called for a dead go block", function(call)
     core.internal.go_feeding(function() call() end, rn.chan(), function() error("raised", 0) end):take()
     rn.yield()
-  end, "inside a function that is called when a go block dies", "inside a function that is called when a go block dies" },
+  end, "inside a function that is called when a go block dies", "inside a function that is called when" },
 }
 
 -- In real time only.
@@ -164,7 +162,7 @@ end
 
 local BUSY = "chan: c: a transducer or buffer policy must not use the channel that it runs for"
 
--- What its own code may do with a channel: its name, and what comes of it while the channel is open, and when it closes.
+-- What its own code may do with a channel: its name, and what comes of it while the channel is open or being closed.
 local USES = {
   { "put", BUSY, "false", function(ch) return ch:put(9) end },
   { "offer", BUSY, "false", function(ch) return ch:offer(9) end },
@@ -173,12 +171,12 @@ local USES = {
   { "take", BUSY, BUSY, function(ch) return ch:take() end },
   { "poll", BUSY, BUSY, function(ch) return ch:poll() end },
   { "take_async", BUSY, BUSY, function(ch) return ch:take_async(function() end) end },
-  { "for", BUSY, BUSY, function(ch) for _ in ch do return "a value" end end },
+  { "for", BUSY, BUSY, function(ch) return ch() end },
   { "alts", BUSY, BUSY, function(ch) return rn.alts { ch } end },
   { "alts, the last of three", BUSY, BUSY, function(ch) return rn.alts { rn.chan(), rn.chan(), ch } end },
   { "alts, the first of three", BUSY, BUSY, function(ch) return rn.alts { ch, rn.chan(), rn.chan() } end },
   { "alts with a default", BUSY, BUSY, function(ch) return rn.alts({ ch }, { default = 5 }) end },
-  { "alts, the second, with a default", BUSY, BUSY, function(ch) return rn.alts({ rn.chan(), ch }, { default = 5 }) end },
+  { "alts, the second", BUSY, BUSY, function(ch) return rn.alts({ rn.chan(), ch }, { default = 5 }) end },
   { "alts that must not wait", BUSY, BUSY, function(ch) return rn.alts({ ch }, { nowait = true }) end },
   { "closed", "false", "true", function(ch) return ch:closed() end },
   { "stats", "false", "true", function(ch) return ch:stats().closed end },

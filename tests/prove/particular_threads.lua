@@ -1,5 +1,5 @@
----Particular programs with a real thread: who waits is woken, in whatever it waits; and a deadlock is none while another
----thread can end it. As particular_core.lua.
+---Particular programs with a real thread: who waits is woken, in whatever it waits; and a deadlock is none while
+---another thread can end it. As particular_core.lua.
 
 local core = require "runnel.core"
 local rn = require "runnel"
