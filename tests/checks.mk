@@ -132,12 +132,12 @@ prove-all: ## all programs of tests/prove/space.lua, in half a day: JOBS at a ti
 	$(THEN) modules
 	seq $(JOBS) | xargs -P $(JOBS) -I @ $(LUA) tests/prove/prove.lua all build/proved $(or $(SECONDS),1000000) @ $(JOBS)
 
-# COUNT faults, spread over the sources (0: all of them), chosen by SEED. Goes on with build/mutants/done, which says what
+# COUNT faults, spread over the sources, chosen by SEED; or all of them. Goes on with build/mutants/done, which says what
 # was done; remove it to begin again.
-mutants: check-mutants ## faults planted in csrc/channels, csrc/blocks and csrc/base: what finds each; COUNT=240 SEED=1
+mutants: check-mutants ## 200 faults planted in csrc/channels, csrc/blocks and csrc/base: what finds each; COUNT=, SEED=, or ALL=1
 check-mutants: NEEDED = test
-check-mutants: BUILT  = CC=gcc BUILD=build/mutants CFLAGS=-O1 $(if $(SEED),SEED=$(SEED)) $(if $(COUNT),COUNT=$(COUNT))
-FAULTS = $(BUILD) $(or $(COUNT),240) $(or $(SEED),1)
+check-mutants: BUILT  = CC=gcc BUILD=build/mutants CFLAGS=-O1 $(if $(SEED),SEED=$(SEED)) $(if $(COUNT),COUNT=$(COUNT)) $(if $(ALL),ALL=1)
+FAULTS = $(BUILD) $(if $(ALL),0,$(or $(COUNT),200)) $(or $(SEED),1)
 run-mutants: modules $(BUILD)/runner $(BUILD)/structures
 	@printf '%s\n' '$(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS)' >$(BUILD)/flags
 	@printf '%s\n' '$(LIBS)' >$(BUILD)/libs

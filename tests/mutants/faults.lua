@@ -142,26 +142,36 @@ function faults.of(path)
   return list
 end
 
----`count` faults of a list, spread over it: one from each of as many equal parts.
----@param list table[]
----@param count integer
----@param random fun(n: integer): integer
----@return table[]
-function faults.choose(list, count, random)
-  local chosen = {}
-  for i = 1, math.min(count, #list) do
-    local from, to = (i - 1) * #list // count, i * #list // count
-    chosen[i] = list[from + random(to - from)]
-  end
-  return chosen
-end
-
 ---What stays the same as the sources around it change: the file, the function, and both texts; and a number, if the
 ---function has the line more than once.
 function faults.key(fault)
   local function short(text) return (text:gsub("%s+", " "):gsub("^ ", "")) end
   local key = ("%s %s: %s -> %s"):format(fault.file, fault.where, short(fault.before), short(fault.after))
   return fault.copy and ("%s (%d)"):format(key, fault.copy) or key
+end
+
+-- A number for a text, as good as random.
+local function hash(text, seed)
+  local h = 0xcbf29ce484222325 ~ seed
+  for i = 1, #text do h = (h ~ text:byte(i)) * 0x100000001b3 end
+  h = (h ~ (h >> 32)) * 0x9e3779b97f4a7c15
+  return h ~ (h >> 29)
+end
+
+---`count` faults of a list, in its order: a random choice of each seed that depends only on the keys. So as the sources
+---change, most of the chosen faults stay chosen, and what was done need not be done again.
+---@param list table[]
+---@param count integer
+---@param seed integer
+---@return table[]
+function faults.choose(list, count, seed)
+  local numbers, ranked, chosen = {}, table.move(list, 1, #list, 1, {}), {}
+  for _, fault in ipairs(list) do numbers[fault] = hash(faults.key(fault), seed) end
+  table.sort(ranked, function(a, b) return math.ult(numbers[a], numbers[b]) end)
+  local is_chosen = {}
+  for i = 1, math.min(count, #ranked) do is_chosen[ranked[i]] = true end
+  for _, fault in ipairs(list) do if is_chosen[fault] then chosen[#chosen + 1] = fault end end
+  return chosen
 end
 
 ---The text of the file with the fault in it.
