@@ -299,7 +299,6 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
       n = dies(L, S, go);
     }
     if (n == 0) return;
-    S->current = go;
     status = lua_resume(go->alt.co, go_resumer(L), n, &n);
   }
   if (go->chan.flags & CHAN_DYING) {

@@ -27,8 +27,9 @@ static inline void go_close_guard(lua_State *L, lua_State *co) {
 void go_close_finish(Sched *S, Go *go, lua_State *co);
 
 /* Closes the coroutine of a go block that has died. On top of L are its error, its traceback and its name. If it has
-   variables to close, moves these three to the closer, which becomes the go block's coroutine, and returns how many
-   values to resume it with. Otherwise returns 0, and the error may have been replaced. Does not raise. */
+   variables to close, moves these three to the closer, which becomes the go block's coroutine, makes the go block
+   current, and returns how many values to resume the closer with. Otherwise returns 0, and the error may have been
+   replaced. Does not raise. */
 int go_close_start(lua_State *L, Sched *S, Go *go);
 
 /* Whether the go block with the coroutine L runs the `__close` of a variable: at the end of a block; or called by pcall

@@ -134,6 +134,42 @@ function both.many_alts(m, say)
   end)
 end
 
+-- One of many operations is ready: at once, or while all of them wait.
+function both.one_of_many(m, say)
+  m.sim.run(function()
+    for _, n in ipairs { 1, 2, 3, 7, 8, 9, 10, 63, 64, 65, 70 } do
+      for k = 1, n, n > 10 and 9 or 1 do
+        for _, is_put in ipairs { true, false } do
+          local chans, ops, number = {}, {}, {}
+          for i = 1, n do
+            chans[i] = m.chan(1)
+            if is_put then chans[i]:put(0) end
+            ops[i] = is_put and { chans[i], i } or chans[i]
+            number[chans[i]] = i
+          end
+          local function serve(i) if is_put then return chans[i]:poll() else return chans[i]:offer(i) end end
+          local function tell(value, port, err) say(n, k, is_put, value, number[port] or port, err) end
+          tell(m.alts(ops, { default = "none" }))
+          serve(k)
+          tell(m.alts(ops))
+          serve(n)
+          tell(m.alts(ops, { priority = true }))
+          m.go(function() tell(m.alts(ops, { priority = k % 2 == 0 })) end)
+          m.yield()
+          say(serve(k), serve(n), serve(n))
+          m.yield()
+          if not is_put then
+            chans[k]:close("why")
+            chans[n]:poll()
+            tell(m.alts(ops))
+          end
+          for i = 1, n do say(i, #chans[i], chans[i]:stats().puts_waiting, chans[i]:stats().takes_waiting) end
+        end
+      end
+    end
+  end)
+end
+
 -- Whether each of n numbers has come about as often.
 local function is_fair(counts, n, of)
   for i = 1, n do

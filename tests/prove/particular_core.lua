@@ -133,6 +133,21 @@ function only.hosts(is)
   is(host(), 0)
 end
 
+-- What a go block starts belongs to what the program has called.
+function only.origins(is)
+  local origin, started = core.internal.origin, core.internal.started
+  local function text_of() return select(2, origin("f")) end
+  sim.run(function()
+    local plain_text = text_of()
+    local go = rn.go(function()
+      local inner = rn.go(function() return text_of() end)
+      return inner:take()
+    end)
+    is(type(started), "function")
+    is(go:take(), plain_text)
+  end)
+end
+
 -- Operations that wait need no memory: what they use is kept for the next one.
 function only.memory(is)
   local ch, other, ops, many = rn.chan(), rn.chan(), {}, {}

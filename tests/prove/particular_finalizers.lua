@@ -54,12 +54,14 @@ function only.buffers(is)
     function() return rn.chan(rn.dropping_buffer(400)) end,
   }
   for _, make in ipairs(kinds) do
-    for _, takes in ipairs { 0, 1, 2 } do
+    for _, takes in ipairs { 0, 1, 2, -60 } do -- or it puts many
       for _, way in ipairs { "offer", "put_async" } do
         sim.run(function()
           local ch, theirs, taken, mine = make(), 0, {}, 0
           meanwhile(function()
-            if theirs < 120 and ch:offer(-theirs - 1) then theirs = theirs + 1 end
+            for _ = 1, math.max(1, -takes) do
+              if theirs < 120 and ch:offer(-theirs - 1) then theirs = theirs + 1 end
+            end
             for _ = 1, takes do taken[#taken + 1] = ch:poll() end
           end, function()
             for i = 1, 60 do
@@ -178,6 +180,45 @@ function only.timers(is)
       is(wrong, 0)
       is(theirs > 10, true)
     end)
+  end
+end
+
+-- The memory of many timeouts is freed when none is pending; but a finalizer makes one at that moment.
+function only.forgotten_timeouts(is)
+  sim.run(function()
+    for i = 1, 4200 do rn.timeout(i * 11) end
+    rn.sleep(50000)
+    local theirs, n = {}, 0
+    local mine
+    meanwhile(function() if n < 3 then
+      n = n + 1
+      theirs[n] = rn.timeout(100 * n)
+    end end, function() mine = rn.timeout(20) end)
+    is(n > 0, true)
+    local began = rn.now()
+    mine:take()
+    is(rn.now() - began, 20.0)
+    for i = 1, n do
+      theirs[i]:take()
+      is(rn.now() - began, 100.0 * i)
+    end
+  end)
+end
+
+-- run returns what its function has returned, although the coroutine has ended.
+function only.results_of_run(is)
+  for n = 0, 60, 7 do
+    local list
+    meanwhile(noop, function()
+      list = table.pack(rn.run(function()
+        rn.yield()
+        local values = {}
+        for i = 1, n do values[i] = { i } end
+        return table.unpack(values)
+      end))
+    end)
+    is(list.n, n)
+    for i = 1, n do is(list[i][1], i) end
   end
 end
 

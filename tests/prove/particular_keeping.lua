@@ -69,6 +69,62 @@ function only.other_channels(is)
   end
 end
 
+-- The blocks of alts that wait at the same time are used again, whatever has ended them.
+function only.blocks_come_back(is)
+  local N = 30
+  for _, size in ipairs { 2, 20 } do
+    for _, ending in ipairs { "value", "close", "close with a reason", "put" } do
+      local function round(is_first)
+        local used
+        sim.run(function()
+          local ops, ch = {}, rn.chan()
+          for i = 1, size do ops[i] = rn.chan() end
+          ops[1] = ending == "put" and { ch, 1 } or ch
+          local function wait()
+            if is_first then ch:take() else rn.alts(ops) end
+          end
+          used = bytes_of(function()
+            for _ = 1, N do rn.go(wait) end
+            rn.yield()
+          end) / N
+          if ending == "close" then ch:close() end
+          if ending == "close with a reason" then ch:close("why") end
+          if ending == "put" then for _ = 1, N do ch:poll() end end
+          if ending == "value" then for _ = 1, N do ch:offer(1) end end
+          rn.yield()
+          ch:close()
+        end)
+        return used
+      end
+      local without = round(true)
+      for _ = 1, 2 do round() end
+      local with = round()
+      is(with - without < size * 32 + 250 and "used again" or with - without, "used again")
+    end
+  end
+end
+
+-- A waiting alts of a few operations needs a small block of waiters.
+function only.small_blocks(is)
+  local ops = { rn.chan(), rn.chan() }
+  local function start(f) for _ = 1, 200 do rn.go(f) end end
+  local function bytes_with(f)
+    local used
+    sim.run(function()
+      used = bytes_of(function()
+        start(f)
+        rn.yield()
+      end) / 200
+      for _, ch in ipairs(ops) do ch:close() end
+      ops = { rn.chan(), rn.chan() }
+    end)
+    return used
+  end
+  local one = bytes_with(function() ops[1]:take() end)
+  local two = bytes_with(function() rn.alts(ops) end)
+  is(two < one + 800 and "small" or two - one, "small")
+end
+
 -- An alts that tries again, because a policy has let others run, gives its block back.
 function only.alts_again(is)
   sim.run(function()
@@ -193,6 +249,15 @@ function only.who_has_used_it_up(is)
       ch:put(1)
       return go
     end,
+    ["a put that has waited"] = function(ch, never)
+      local go = rn.go(function()
+        ch:put(2)
+        never:take()
+      end)
+      rn.yield()
+      ch:take()
+      return go
+    end,
     ["a driver"] = function(ch)
       if core.internal.is_simulation() then return ch:take() end
       local previous = rn.driver { alive = function() return false end, wait = function() ch:poll() end }
@@ -204,10 +269,11 @@ function only.who_has_used_it_up(is)
   local function each(main_id)
     for name, take in pairs(takers) do
       local ch, never = rn.chan(1), rn.chan()
+      local is_place = name == "a put that has waited"
       ch:put(1)
       local taker = take(ch, never)
       rn.yield()
-      local waits = rn.go(function() ch:take() end)
+      local waits = rn.go(function() if is_place then ch:put(3) else ch:take() end end)
       rn.yield()
       local holder, id = nil, nil
       for _, entry in ipairs(rn.ps()) do

@@ -1,5 +1,5 @@
----Particular programs about how go blocks end: variables that are closed, debug hooks, coroutines that other code
----closes or resumes before they begin or while they wait, errors that are passed on. As particular_core.lua.
+---Particular programs about how go blocks end: variables that are closed, where a cancelled go block may wait, errors
+---that are passed on. As particular_core.lua.
 
 local core = require "runnel.core"
 local plain = require "tests.prove.plain"
@@ -7,7 +7,6 @@ local rn = require "runnel"
 local sim = require "runnel.sim"
 
 local internal = core.internal
-local BURIED = "the coroutine of the go block was closed or resumed by other code"
 
 local only = {}
 
@@ -166,54 +165,7 @@ function only.where_a_cancelled_go_block_may_wait(is)
   end
 end
 
--- ---- other code ----
-
--- What other code does to the coroutine of a go block, and what the scheduler must then find.
-local MEDDLING = {
-  close = function(co) coroutine.close(co) end,
-  resume = function(co) coroutine.resume(co) end,
-  wrap = function(co) for _ = 1, 3 do coroutine.resume(co, 1, 2) end end,
-  ["close without the guard"] = function(co)
-    debug.sethook(co, function() error("of the hook", 0) end, "c")
-    coroutine.close(co)
-  end,
-}
-
--- Before it begins, by the number of its arguments and by what its function does then; many in one run of the loop.
-function only.meddled_with_before_it_begins(is)
-  for _, name in ipairs { "close", "resume", "wrap", "close without the guard" } do
-    for _, does in ipairs { "returns", "raises", "yields", "waits", "lets others run" } do
-      local function meddle_with_many()
-        rn.on_error(function() end)
-        local list, other = {}, rn.chan()
-        for i = 1, 120 do
-          list[i] = rn.go(function(...)
-            if does == "raises" then error("early", 0) end
-            if does == "yields" then coroutine.yield() end
-            if does == "waits" then other:take() end
-            if does == "lets others run" then rn.yield() end
-            return ...
-          end, table.unpack({ 1, 2, 3 }, 1, i % 4))
-          pcall(MEDDLING[name], internal.coroutine_of(list[i]))
-        end
-        local well = rn.go(function() return "well" end)
-        rn.sleep(1)
-        for i = 1, #list do
-          is(list[i]:closed(), true)
-          local value, err = list[i]:take()
-          is(value, nil)
-          is(err, BURIED)
-          is(rn.cancel(list[i]), false)
-        end
-        is(well:take(), "well")
-        is(other:stats().takes_waiting, 0)
-        rn.on_error(nil)
-      end
-      sim.run(meddle_with_many)
-      if does ~= "waits" then meddle_with_many() end -- outside any go block it runs the loop
-    end
-  end
-end
+-- ---- errors that are passed on ----
 
 local function queue()
   local values = {}
@@ -226,108 +178,6 @@ local CHANNELS = {
   function() return rn.chan(queue()) end, function() return rn.chan(1, function(rf) return rf end) end,
   function() return rn.shared_chan(1) end,
 }
-local WAITS = {
-  take = function(ch) ch:take() end,
-  ["for"] = function(ch) for _ in ch do ch = ch or nil end end,
-  alts = function(ch) rn.alts { ch, rn.chan() } end,
-  alt = function(ch) rn.alt { { ch, function() end }, { rn.chan(), function() end } } end,
-  put = function(ch)
-    ch:offer(0)
-    ch:put(1)
-  end,
-  ["alts with a put"] = function(ch)
-    ch:offer(0)
-    rn.alts({ { ch, 1 }, rn.chan() }, { priority = true })
-  end,
-  sleep = function() rn.sleep(10) end,
-  timeout = function() rn.timeout(10):take() end,
-}
-
--- While it waits: nothing is lost, and what it keeps for itself lives until its variables are closed.
-function only.meddled_with_while_it_waits(is)
-  for _, make in ipairs(CHANNELS) do
-    for name, wait in pairs(WAITS) do
-      for how, meddle in pairs(MEDDLING) do
-        sim.run(function()
-          rn.on_error(function() end)
-          local is_kept = how ~= "close"
-          local co, taken, closed = nil, {}, 0
-          local ch = is_kept and make() or nil
-          local go = rn.go(function()
-            co = coroutine.running()
-            local _ <close> = setmetatable({}, { __close = function()
-              collectgarbage()
-              local kept = {}
-              for i = 1, 200 do kept[i] = ("y"):rep(i % 40 * 8) end
-              closed = closed + #kept // 200
-              if how == "close" then return end
-              -- It still may wait, and its operations do what they do elsewhere.
-              local mine, never = rn.chan(), rn.chan()
-              rn.go(function() mine:put("mine") end)
-              local value, port = rn.alts { mine, never }
-              taken[1] = value == "mine" and port == mine
-              rn.go(function() mine:close("an error") end)
-              taken[2] = select(2, mine:take())
-            end })
-            wait(ch or make())
-          end)
-          rn.yield()
-          if name:find "put" and make == CHANNELS[3] then return end -- it has not waited
-          local waited = internal.state(go) ~= nil
-          pcall(meddle, co)
-          if ch and waited then
-            -- what waits there now is no go block any more
-            is(ch:stats().puts_waiting + ch:stats().takes_waiting <= 1, true)
-            if name:find "put" then
-              ch:poll()
-              ch:poll()
-            else
-              ch:offer(7)
-            end
-          end
-          rn.sleep(50)
-          is(go:closed(), true)
-          if waited then
-            local value, err = go:take()
-            is(value, nil)
-            if how ~= "close without the guard" then is(err, BURIED) end
-          end
-          if how == "close" then is(closed, 1) end
-          if how == "resume" and waited then
-            is(taken[1], true)
-            is(taken[2], "an error")
-          end
-          if ch then is(ch:stats().puts_waiting + ch:stats().takes_waiting, 0) end
-          rn.on_error(nil)
-        end)
-      end
-    end
-  end
-end
-
--- Debug hooks of a go block's own do not see the scheduler's work, and cannot break it.
-function only.hooks_of_go_blocks(is)
-  for _, ending in ipairs { "return", "error", "wait" } do
-    for _, mask in ipairs { "c", "r", "cr", "l" } do
-      sim.run(function()
-        local armed
-        local go = rn.go(function()
-          debug.sethook(function() if armed then error("of the hook", 0) end end, mask)
-          if ending == "wait" then rn.sleep(1) end
-          if ending == "error" then error("raised", 0) end
-          armed = mask == "c"
-          return "result"
-        end)
-        local value, err = go:take()
-        is(value, ending ~= "error" and "result" or nil)
-        is(err, ending == "error" and "raised" or nil)
-        is(rn.go(function() return debug.gethook() end):take(), nil)
-      end)
-    end
-  end
-end
-
--- ---- errors that are passed on ----
 
 -- The function that is called for a dead go block runs outside of it, whatever has ended it.
 function only.whose_host_it_is(is)
@@ -364,6 +214,31 @@ function only.whose_host_it_is(is)
   rn.on_error(nil)
 end
 
+-- What is closed already stays closed for its own reason.
+function only.closed_before(is)
+  for _, make in ipairs(CHANNELS) do
+    for _, reason in ipairs { "its own", false } do
+      sim.run(function()
+        rn.on_error(function() end)
+        local fed = make()
+        local done = fed:done()
+        fed:offer(1)
+        fed:close(reason or nil)
+        is(done:closed(), true)
+        internal.go_feeding(internal.close_fed, fed, function() error("raised", 0) end):take()
+        internal.close_fed({ fed, fed }, "again")
+        fed:close("once more")
+        local value, why
+        repeat value, why = fed:take() until value == nil or make == CHANNELS[3]
+        if make ~= CHANNELS[3] then is(why, reason or nil) end
+        is(fed:closed(), true)
+        internal.report_unhandled()
+        rn.on_error(nil)
+      end)
+    end
+  end
+end
+
 -- A channel that is closed because what fed it has died has an error that is known; one that a program closes has not.
 function only.errors_that_are_known(is)
   sim.run(function()
@@ -388,6 +263,7 @@ function only.errors_that_are_known(is)
           is(select(2, fed:take()), "raised")
           if closes ~= "nothing" then is(is_known(other), true) end
           is(is_known(later), false)
+          is(select(2, later:take()), "later")
           is(select(2, go:take()), "raised")
         end
       end

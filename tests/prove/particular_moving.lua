@@ -1,9 +1,11 @@
 ---Particular programs about the operations of the library's own go blocks, and about values that must not be kept. As
 ---particular_core.lua.
 
-local moving = require("runnel.core").internal.moving
+local internal = require("runnel.core").internal
 local rn = require "runnel"
 local sim = require "runnel.sim"
+
+local moving = internal.moving
 
 local only = {}
 
@@ -71,6 +73,10 @@ function only.uncounted(is)
       is(ok, false)
       is(tostring(err):match "1024 %a+ wait, which is the limit" ~= nil, true)
       is(pcall(rn.alts, { is_put and { ch, 1 } or ch }), false)
+      is(pcall(rn.alt, { { is_put and { ch, 1 } or ch, print } }), false)
+      local other = rn.chan()
+      rn.go(function() other:put(5) end)
+      is(select("#", other:take()), 1) -- which is no alts
       is(pcall(is_put and ch.put_async or ch.take_async, ch, is_put and 1 or print), false)
       start(3, is_put and moving.put_while_open or moving.take)
       is(waiting(), 2127)
@@ -213,6 +219,81 @@ function only.what_has_been_used_is_not_kept(is)
       local n = 0
       for _ in pairs(kept) do n = n + 1 end
       is(n, 0)
+    end
+  end
+end
+
+-- A go block's coroutine that the program keeps keeps nothing of what it has done.
+function only.dead_coroutines_keep_nothing(is)
+  rn.on_error(function() end)
+  local kept, coroutines = setmetatable({}, { __mode = "k" }), {}
+  for _, ending in ipairs { "return", "error", "cancel" } do
+    for _, has_variable in ipairs { false, true } do
+      local function start()
+        local function keep(value)
+          kept[value] = true
+          return value
+        end
+        local go = rn.go(function(...)
+          coroutines[#coroutines + 1] = coroutine.running()
+          local _ <close> = has_variable and keep(setmetatable({}, { __close = function() rn.yield() end })) or nil
+          local value = keep { ... }
+          if ending == "error" then error(keep {}) end
+          rn.sleep(1)
+          return value
+        end, keep {}, keep {})
+        rn.yield()
+        if ending == "cancel" then rn.cancel(go, keep {}) end
+        go:take()
+      end
+      start()
+    end
+  end
+  internal.report_unhandled() -- that list forgets errors that were taken
+  for _ = 1, 3 do collectgarbage() end
+  is(#coroutines, 6)
+  for i = 1, 6 do is(coroutine.status(coroutines[i]), "dead") end
+  is(next(kept), nil)
+  rn.on_error(nil)
+end
+
+-- ---- turns ----
+
+-- After 128 operations that did not wait, the others have their turn: then again, however the go block has waited.
+function only.turns(is)
+  local open, closed, full = rn.chan(1), rn.chan(), rn.chan(rn.dropping_buffer(1))
+  closed:close()
+  local operations = { function() open:poll() end, function() closed:take() end, function() full:offer(1) end,
+    function() closed:put(1) end, function() rn.alts({ open }, { nowait = true }) end,
+    function() rn.alts { closed, open } end }
+  for _, operation in ipairs(operations) do
+    for _, before in ipairs { "nothing", "yield", "sleep", "take" } do
+      sim.run(function()
+        local ran = 0
+        local counts = {}
+        local other = rn.go(function()
+          while true do
+            ran = ran + 1
+            rn.yield()
+          end
+        end)
+        rn.go(function()
+          for round = 1, 3 do
+            if before == "yield" then rn.yield() end
+            if before == "sleep" then rn.sleep(0) end
+            if before == "take" then rn.go(function() return 1 end):take() end
+            local n, seen = 0, ran
+            while ran == seen do
+              operation()
+              n = n + 1
+            end
+            counts[round] = n
+          end
+          rn.cancel(other)
+        end):take()
+        is(counts[2], counts[3])
+        is(counts[3], before == "nothing" and 128 or 129)
+      end)
     end
   end
 end

@@ -291,6 +291,12 @@ function only.a_policy_and_other_channels(is)
     value, port = rn.alts({ { ch, 2 }, other }, { priority = true })
     is(value, "second")
     is(port, other)
+    -- also instead of the default
+    answers = { false, true }
+    other:put_async "third"
+    value, port = rn.alts({ { ch, 2 }, other }, { priority = true, default = "none" })
+    is(value, "third")
+    is(port, other)
     -- also if the value is buffered
     local buffered = rn.chan(1)
     answers = {}

@@ -275,4 +275,30 @@ function only.steps(is)
   rn.run()
 end
 
+-- A long step looks at timers and at the driver.
+function only.long_steps(is)
+  local polls, fired = 0, nil
+  local previous = rn.driver { alive = function() return false end, wait = function() polls = polls + 1 end }
+  local turns, began = 0, rn.now()
+  local busy = rn.go(function()
+    while true do
+      local till = rn.now() + 1.1
+      while rn.now() < till do end
+      turns = turns + 1
+      rn.yield()
+    end
+  end)
+  rn.go(function()
+    rn.sleep(5)
+    fired = turns
+  end)
+  rn.step(60)
+  is(rn.now() - began >= 60, true)
+  is(fired ~= nil and fired < 40, true)
+  is(polls > 10, true)
+  rn.cancel(busy)
+  rn.run()
+  rn.driver(previous)
+end
+
 return only
