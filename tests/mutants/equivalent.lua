@@ -3,17 +3,78 @@
 return {
   -- Those that change nothing that a program can see, by their keys (faults.key), with the reason.
   faults = {
-    ["csrc/base/heap.c earlier: if (a.deadline != b.deadline) return a.deadline < b.deadline; -> "
-      .. "if (a.deadline != b.deadline) return a.deadline <= b.deadline;"] = "they differ there",
-    ["csrc/base/clock.c clock_jump: if (ns > clock->virtual_ns) clock->virtual_ns = ns; -> "
-      .. "if (ns >= clock->virtual_ns) clock->virtual_ns = ns;"] = "they are equal there",
-    ["csrc/blocks/go.c go_cancel: if (is_parked) alt_commit(L, S, alt); -> if (true) alt_commit(L, S, alt);"] =
-      "without waiters it withdraws none, and only a go block that waits is a weak root",
-    ["csrc/blocks/async.c async_begin: for (int i = 1; i <= nargs; i++) lua_pushvalue(L, i); -> "
-      .. "for (int i = 0; i <= nargs; i++) lua_pushvalue(L, i);"] =
-      "one more value below the arguments, which nobody reads",
+    ["csrc/base/bytes.h bytes_add: bool moves = bytes->from > 0 && bytes->from >= bytes_length(bytes); /* "
+      .. "so that each byte moves once */ -> bool moves = bytes->from > 0 && bytes->from > "
+      .. "bytes_length(bytes); /* so that each byte moves once */"] =
+      "only the cost: when bytes are moved",
+    ["csrc/base/bytes.h bytes_add: bool moves = bytes->from > 0 && bytes->from >= bytes_length(bytes); /* "
+      .. "so that each byte moves once */ -> bool moves = bytes->from > 0 || bytes->from >= "
+      .. "bytes_length(bytes); /* so that each byte moves once */"] =
+      "only the cost: when bytes are moved",
+    ["csrc/base/heap.c earlier: if (a.deadline != b.deadline) return a.deadline < b.deadline; -> if "
+      .. "(a.deadline != b.deadline) return a.deadline <= b.deadline;"] =
+      "they differ there",
+    ["csrc/base/clock.c clock_jump: if (ns > clock->virtual_ns) clock->virtual_ns = ns; -> if (ns >= "
+      .. "clock->virtual_ns) clock->virtual_ns = ns;"] =
+      "they are equal there",
+    ["csrc/blocks/alts.c choose_any: a->asked = false; -> ;"] =
+      "only the cost: it looks once more whether an operation would complete, and none does",
+    ["csrc/blocks/alts.c choose_any: a->asked = false; -> a->asked = true;"] =
+      "only the cost: it looks once more whether an operation would complete, and none does",
+    ["csrc/blocks/alts.c choose_any: while (UNLIKELY(a->mixed) && a->priority && chosen > 0) { -> while "
+      .. "(UNLIKELY(a->mixed) && a->priority && chosen >= 0) {"] =
+      "among the first 0 operations it finds none",
+    ["csrc/blocks/alts.c choose_any: if (before < 0) break; -> if (before <= 0) break;"] =
+      "needs a thread that puts between two looks at its channel",
+    ["csrc/blocks/alts.c choose_any: chosen = before; -> ;"] =
+      "needs a thread that puts between two looks at its channel",
     ["csrc/blocks/alts.c draw_firsts: drawn->at = at; -> ;"] =
       "the first of them is completed, and then none of the others",
+    ["csrc/blocks/alts.c draw_firsts: if (n == 1) continue; -> ;"] =
+      "a choice among one",
+    ["csrc/blocks/async.c async_begin: for (int i = 1; i <= nargs; i++) lua_pushvalue(L, i); -> for (int "
+      .. "i = 0; i <= nargs; i++) lua_pushvalue(L, i);"] =
+      "one more value below the arguments, which nobody reads",
+    ["csrc/blocks/async.c async_begin: lua_xmove(L, alt->co, n); alt_wake(S, alt, n); -> alt_wake(S, alt, "
+      .. "n); lua_xmove(L, alt->co, n);"] =
+      "waking does not look at the results",
+    ["csrc/blocks/async.c call_now: lua_pushvalue(L, f); lua_insert(L, -n - 1); -> lua_insert(L, -n - 1); "
+      .. "lua_pushvalue(L, f);"] =
+      "the callback is just below the values: the same stack",
+    ["csrc/blocks/driver.c driver_wait: driver_check_hook(L); -> ;"] =
+      "the loop looks for the hook again before it waits again",
+    ["csrc/blocks/driver.c driver_wait_readable: if (left <= 0) return false; -> if (left < 0) return "
+      .. "false;"] =
+      "needs a deadline at this very nanosecond",
+    ["csrc/blocks/driver.c driver_wait_readable: if (ns < 0 || left < ns) ns = left; -> if (ns < 0 || "
+      .. "left <= ns) ns = left;"] =
+      "they are equal there",
+    ["csrc/blocks/driver.c sleep_ns: signals_block(&old); -> ;"] =
+      "needs a signal between the look at the hook and the sleep",
+    ["csrc/blocks/go.c go_cancel: if (is_parked) alt_commit(L, S, alt); -> if (true) alt_commit(L, S, "
+      .. "alt);"] =
+      "without waiters it withdraws none, and only a go block that waits is a weak root",
+    ["csrc/blocks/go.c on_guard_closed: if (S->current && S->current->alt.co == L) return 0; -> if "
+      .. "(S->current && S->current->alt.co == L) return 1;"] =
+      "nobody looks at the result of a `__close`",
+    ["csrc/blocks/go_close.c move_variable: lua_pushnil(co); -> ;"] =
+      "the error is dropped: each later variable is moved before its `__close` gets it",
+    ["csrc/blocks/go_close.c nest: return 0; -> return 1;"] =
+      "the callers ask for no results",
+    ["csrc/blocks/sched.c check_clock: int64_t now = clock_now(&w->clock), took = now - w->looked; -> "
+      .. "int64_t now = clock_now(&w->clock), took = now + w->looked;"] =
+      "only the cost: how often it looks at the clock",
+    ["csrc/blocks/sched.c check_clock: if (took > CLOCK_MS) w->stride = 1; -> if (true) w->stride = 1;"] =
+      "only the cost: how often it looks at the clock",
+    ["csrc/blocks/sched.c check_clock: if (now - w->polled >= CLOCK_MS) { -> if (now - w->polled > "
+      .. "CLOCK_MS) {"] =
+      "needs a look at this very nanosecond; in virtual time there is no driver",
+    ["csrc/blocks/sched.c step: if (--w->left == 0) check_clock(L, S); -> if (!(--w->left == 0)) "
+      .. "check_clock(L, S);"] =
+      "only the cost: how often it looks at the clock",
+    ["csrc/blocks/timer.c fire_timeout: lua_rawgeti(L, table, slot); /* it may be reachable only through "
+      .. "the slot */ -> ;"] =
+      "closing a timeout neither allocates nor looks at its index",
   },
 
   -- Files without faults, with the reason. What threads and the system do differs from run to run; check-shared,
