@@ -75,6 +75,12 @@ return {
     ["csrc/blocks/timer.c fire_timeout: lua_rawgeti(L, table, slot); /* it may be reachable only through "
       .. "the slot */ -> ;"] =
       "closing a timeout neither allocates nor looks at its index",
+    ["csrc/blocks/go.h go_resume: if (UNLIKELY(status != LUA_YIELD || alt->state == ALT_IDLE)) go_left(L, S, go, "
+      .. "status, n); -> if (true) go_left(L, S, go, status, n);"] =
+      "only the cost: for one that waits it returns at once",
+    ["csrc/blocks/park.h park_on: (op->waiter & WAITER_UNCOUNTED || ch->waiting[op->is_put] < CHAN_MAX_PENDING); -> "
+      .. "(op->waiter & WAITER_UNCOUNTED && ch->waiting[op->is_put] < CHAN_MAX_PENDING);"] =
+      "only the cost: the unusual way does the same",
   },
 
   -- Files without faults, with the reason. What threads and the system do differs from run to run; check-shared,

@@ -165,6 +165,40 @@ function only.where_a_cancelled_go_block_may_wait(is)
   end
 end
 
+-- Each cancellation is told once where variables are closed: also one by itself, and a second one.
+function only.each_cancellation_is_told(is)
+  for _, by in ipairs { "itself", "others", "others, twice", "others, when it is ready" } do
+    sim.run(function()
+      local log, ch, go = {}, rn.chan(), nil
+      local function say(f, ...)
+        local ok, err = pcall(f, ...)
+        log[#log + 1] = tostring(err or ok)
+      end
+      go = rn.go(function()
+        local _ <close> = setmetatable({}, { __close = function()
+          if by == "itself" then is(rn.cancel(go, "first"), true) end
+          say(rn.sleep, 10)
+          say(rn.sleep, 10)
+          say(ch.take, ch)
+          say(rn.sleep, 10)
+        end })
+        if by == "others, when it is ready" then ch:take() end
+        if by == "others, twice" then say(rn.sleep, 100) end
+        return "result"
+      end)
+      rn.yield()
+      if by == "others, when it is ready" then ch:put(1) end
+      if by ~= "itself" then is(rn.cancel(go, "first"), true) end
+      rn.sleep(5)
+      if by == "others, twice" then is(rn.cancel(go, "second"), true) end
+      rn.sleep(30)
+      ch:put "taken"
+      is(go:take(), "result")
+      is(table.concat(log, " "), by == "others, twice" and "first second true taken true" or "first true taken true")
+    end)
+  end
+end
+
 -- ---- errors that are passed on ----
 
 local function queue()
@@ -217,14 +251,15 @@ end
 -- What is closed already stays closed for its own reason.
 function only.closed_before(is)
   for _, make in ipairs(CHANNELS) do
-    for _, reason in ipairs { "its own", false } do
+    for bits = 0, 3 do
+      local reason, has_done = bits & 1 == 1 and "its own", bits & 2 == 2
       sim.run(function()
         rn.on_error(function() end)
         local fed = make()
-        local done = fed:done()
+        local done = has_done and fed:done()
         fed:offer(1)
         fed:close(reason or nil)
-        is(done:closed(), true)
+        is(not done or done:closed(), true)
         internal.go_feeding(internal.close_fed, fed, function() error("raised", 0) end):take()
         internal.close_fed({ fed, fed }, "again")
         fed:close("once more")
