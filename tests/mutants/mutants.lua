@@ -215,8 +215,10 @@ local modes = {}
 local function check_finders()
   for _, finder in ipairs(FINDERS) do
     local name, command, seconds = table.unpack(finder)
-    local how, said = name ~= "specs" and run_finder(build, command, seconds, seconds * 200)
-    if how then error(("there is a fault already: %s, %s\n%s"):format(command, how, said), 0) end
+    if name ~= "specs" then
+      local how, said = run_finder(build, command, seconds, seconds * 200)
+      if how then error(("there is a fault already: %s, %s\n%s"):format(command, how, said), 0) end
+    end
   end
 end
 

@@ -316,6 +316,37 @@ function only.hidden_callbacks(is)
   end
 end
 
+-- A callback that waits is dropped by a cancel; one that is about to be called is not.
+function only.cancelled_callbacks(is)
+  for _, what in ipairs { "take", "put" } do
+    for _, when in ipairs { "waiting", "ready", "closed" } do
+      sim.run(function()
+        local ch, known, calls, list = rn.chan(), {}, 0, nil
+        for _, entry in ipairs(rn.ps()) do known[entry.id] = true end
+        local function called(...)
+          calls, list = calls + 1, table.pack(...)
+        end
+        if what == "take" then ch:take_async(called, false) else ch:put_async("mine", called, false) end
+        local go
+        for _, entry in ipairs(rn.ps()) do if not known[entry.id] then go = entry.result end end
+        if when == "ready" then
+          if what == "take" then ch:offer "theirs" else is(ch:poll(), "mine") end
+        elseif when == "closed" then
+          ch:close()
+          if what == "put" then is(ch:poll(), "mine") end
+        end
+        is(rn.cancel(go, "cancelled"), when == "waiting")
+        rn.yield()
+        is(calls, when == "waiting" and 0 or 1)
+        if calls == 1 then is(list[1], what == "put" or when == "ready" and "theirs" or nil) end
+        is(ch:stats().takes_waiting + ch:stats().puts_waiting, 0)
+        is(rn.cancel(go), false)
+        is(go:closed(), true)
+      end)
+    end
+  end
+end
+
 -- A simulation knows how many go blocks it has left, and of what they wait for.
 function only.what_a_simulation_leaves(is)
   local ch = rn.chan():name "left"
