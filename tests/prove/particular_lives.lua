@@ -199,6 +199,37 @@ function only.each_cancellation_is_told(is)
   end
 end
 
+-- One that is cancelled while it dies, and ends with that error: nobody is told of it.
+function only.cancelled_while_it_dies(is)
+  for _, first in ipairs { "error", "cancel" } do
+    for _, catches in ipairs { true, false } do
+      sim.run(function()
+        local reports, reported = 0, nil
+        rn.on_error(function() reports = reports + 1 end)
+        local go = internal.go_feeding(function(_, _, _, is_reported) reported = is_reported end, rn.chan(), function()
+          local _ <close> = setmetatable({}, { __close = function()
+            if catches then pcall(rn.sleep, 50) else rn.sleep(50) end
+          end })
+          if first == "error" then error("raised", 0) end
+          rn.sleep(50)
+        end)
+        rn.yield()
+        if first == "cancel" then is(rn.cancel(go, "first"), true) end
+        rn.sleep(1)
+        is(rn.cancel(go, "second"), true)
+        rn.sleep(1)
+        local expected = catches and (first == "error" and "raised" or "first") or "second"
+        is(internal.is_cancellation(go, "second"), true)
+        is(reported, expected == "raised")
+        internal.report_unhandled()
+        is(reports, expected == "raised" and 1 or 0)
+        is(select(2, go:take()), expected)
+        rn.on_error(nil)
+      end)
+    end
+  end
+end
+
 -- ---- errors that are passed on ----
 
 local function queue()

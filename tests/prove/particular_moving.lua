@@ -118,6 +118,72 @@ function only.next(is)
   end
 end
 
+-- What one operation is does not change the next one, whether they wait or not.
+function only.one_after_another(is)
+  local function text(...)
+    local list = table.pack(...)
+    for k = 1, list.n do list[k] = tostring(list[k]) end
+    return table.concat(list, " ", 1, list.n)
+  end
+  -- Does it, `later` gives it what it waits for; and the text of its results.
+  local operations = {
+    { function(ch) return text(ch:take()) end, "offer", "v" },
+    { function(ch) return text(ch()) end, "offer", "v" },
+    { function(ch)
+      local value, port = rn.alts { ch, rn.chan() }
+      return text(value, port == ch)
+    end, "offer", "v true" },
+    { function(ch)
+      local value, port, err = rn.alts { rn.chan(), ch }
+      return text(value, port == ch, err)
+    end, "close", "nil true why" },
+    { function(ch)
+      return text(rn.alt { { rn.chan(), print }, { ch, function(v, port) return v, port == ch, "of the second" end } })
+    end, "offer", "v true of the second" },
+    { function(ch) return text(ch:take()) end, "close", "nil why" },
+    { function(ch) return text(ch:put(1)) end, "poll", "true" },
+    { function() return text(rn.sleep(1)) end, "nothing", "" },
+    { function() return text(rn.yield()) end, "nothing", "" },
+    { function() return text(rn.go(function() error("raised", 0) end):take()) end, "nothing", "nil raised" },
+    { function()
+      local go = rn.go(function()
+        rn.sleep(1)
+        error("raised", 0)
+      end)
+      return text(go:take())
+    end, "nothing", "nil raised" },
+  }
+  for _, where in ipairs { "in a simulation", "outside" } do
+    local function main()
+      local reports = 0
+      rn.on_error(function() reports = reports + 1 end)
+      for _, first in ipairs(operations) do
+        for _, second in ipairs(operations) do
+          for early = 0, 3 do
+            local function two()
+              for k, operation in ipairs { first, second } do
+                local f, what, expected = table.unpack(operation)
+                local ch = rn.chan(what == "offer" and 1 or 0)
+                local function later()
+                  if what == "offer" then ch:offer "v" elseif what == "poll" then ch:poll()
+                  elseif what == "close" then ch:close "why" end
+                end
+                if early >> (k - 1) & 1 == 1 and what ~= "poll" then later() else rn.go(later) end
+                is(f(ch), expected)
+              end
+            end
+            if where == "outside" then two() else rn.go(two):take() end
+          end
+        end
+      end
+      internal.report_unhandled()
+      is(reports, 0)
+      rn.on_error(nil)
+    end
+    if where == "outside" then main() else sim.run(main) end
+  end
+end
+
 -- ---- garbage ----
 
 local KINDS = {
