@@ -144,15 +144,15 @@ local function link(folder, program)
   if status ~= 0 then error(said) end
 end
 
--- Runs a command, and ends it when it has used no processor for 15 seconds: then it waits for something that never
--- comes. On a busy machine time says nothing. (The specs run in processes of their own, for which theirs waits.)
+-- Runs a command, and ends it when it has not been switched to or from for 15 seconds: then it waits for something that
+-- never comes. On a busy machine time says nothing. (The specs run in processes of their own, for which theirs waits.)
 local UNLESS_IT_WAITS = [[
 "$@" & pid=$!; idle=0; last=
-while read -r _ _ state _ _ _ _ _ _ _ _ _ _ user system _ 2>/dev/null </proc/$pid/stat && [ "$state" != Z ]; do
-  if [ "$user $system" = "$last" ]; then idle=$((idle + 1)); else idle=0; fi
-  last="$user $system"
-  if [ $idle -gt 75 ]; then kill -9 $pid; fi
-  sleep 0.2
+while now=$(grep -e State -e ctxt /proc/$pid/status 2>/dev/null) && [ "${now#*zombie}" = "$now" ]; do
+  if [ "$now" = "$last" ]; then idle=$((idle + 1)); else idle=0; fi
+  last=$now
+  if [ $idle -gt 30 ]; then kill -9 $pid; fi
+  sleep 0.5
 done
 wait $pid
 ]]
@@ -162,7 +162,7 @@ local function finds(folder, command, seconds)
   command = command:gsub("^O/", folder .. "/"):gsub("^LUA ", LUA .. " ")
   if not command:find "specs" then command = ("sh -c '%s' sh %s"):format(UNLESS_IT_WAITS, command) end
   local status, said = shell(("ulimit -t %d; export LUA_CPATH='%s/?.so;;'; exec timeout -k 2 %d %s"):format(seconds,
-    folder, seconds * 100, command))
+    folder, seconds * 40, command))
   if status == 0 then return end
   if status == 124 or status == 137 or status == 152 then return "hang", said end
   return status > 128 and "crash" or "difference", said

@@ -22,9 +22,9 @@ local function meanwhile(act, f, ...)
       again()
     end })
   end
-  again()
   collectgarbage("incremental", 1, 1000, 30)
   collectgarbage()
+  again()
   local list = table.pack(pcall(f, ...))
   is_active = false
   collectgarbage("incremental", 200, 100, 13)

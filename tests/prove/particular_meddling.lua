@@ -146,6 +146,40 @@ function only.meddled_with_while_it_waits(is)
   end
 end
 
+-- Those that other code has ended are garbage afterwards, as all others.
+function only.the_dead_are_garbage(is)
+  rn.on_error(function() end)
+  local before = #rn.ps()
+  for name, wait in pairs(WAITS) do
+    for _, how in ipairs { "close", "resume", "wrap" } do -- without the guard it is found when its channel is used
+      for _, is_weak in ipairs { false, true } do
+        local kept = setmetatable({}, { __mode = "k" })
+        local function start()
+          local ch = rn.chan()
+          local go = rn.go(function() wait(ch) end)
+          local co = internal.coroutine_of(go)
+          kept[ch], kept[go], kept[co] = true, true, true
+          rn.step(1)
+          return co
+        end
+        local co = start()
+        if is_weak then for _ = 1, 3 do collectgarbage() end end -- nothing else keeps it
+        pcall(MEDDLING[how], co)
+        co = nil -- luacheck: ignore 311
+        for _ = 1, 2 do rn.yield() end
+        internal.report_unhandled()
+        for _ = 1, 3 do
+          collectgarbage()
+          rn.yield()
+        end
+        is(name .. how .. tostring(next(kept)), name .. how .. "nil")
+        is(#rn.ps(), before)
+      end
+    end
+  end
+  rn.on_error(nil)
+end
+
 -- Go blocks of the real world are cancelled, and woken, in a simulation: they go on when it has ended.
 function only.across_worlds(is)
   for n = 1, 4 do

@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local plain = require "tests.prove.plain"
 local rn = require "runnel"
+local sim = require "runnel.sim"
 
 local only = {}
 
@@ -299,6 +300,30 @@ function only.long_steps(is)
   rn.cancel(busy)
   rn.run()
   rn.driver(previous)
+end
+
+-- An error that nobody takes is reported after its time, whatever other timers there are.
+function only.late_reports(is)
+  local internal = core.internal
+  local before = internal.grace(20)
+  for _, others in ipairs { "none", "an earlier one", "a later one" } do
+    local function main()
+      local at, began
+      rn.on_error(function() at = rn.now() end)
+      began = rn.now()
+      rn.go(function() error("untaken", 0) end)
+      if others == "an earlier one" then rn.go(function() rn.sleep(5) end) end
+      local last = others == "none" and 30 or 90
+      rn.sleep(last)
+      is(at ~= nil and at - began >= 20, true)
+      is(at ~= nil and (at - began < last or last == 30), true)
+      if internal.is_simulation() then is(at - began, 20.0) end
+      rn.on_error(nil)
+    end
+    main()
+    sim.run(main)
+  end
+  internal.grace(before)
 end
 
 return only
