@@ -133,18 +133,24 @@ function only.hosts(is)
   is(host(), 0)
 end
 
--- What a go block starts belongs to what the program has called.
+-- What a go block starts belongs to the function of the library that the program has called.
 function only.origins(is)
-  local origin, started = core.internal.origin, core.internal.started
-  local function text_of() return select(2, origin("f")) end
+  local internal = core.internal
+  local function origin_inside() -- as the library's own go blocks see it
+    local seen
+    local guard = setmetatable({ returned = function(_, _, text) seen = text end }, { __close = function() end })
+    rn.go(internal.guarded, guard, internal.origin, "x"):take()
+    return seen
+  end
   sim.run(function()
-    local plain_text = text_of()
+    local text
     local go = rn.go(function()
-      local inner = rn.go(function() return text_of() end)
-      return inner:take()
+      rn.go(function() text = origin_inside() end):take()
     end)
-    is(type(started), "function")
-    is(go:take(), plain_text)
+    internal.started(go, "outer")
+    go:take()
+    is(tostring(text):match "^outer at ", "outer at ")
+    is(origin_inside(), nil)
   end)
 end
 

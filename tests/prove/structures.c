@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -458,7 +458,7 @@ static size_t allocated(void) {
 }
 
 int main(int argc, char **argv) {
-  alarm(20); /* a fault may make it run for ever */
+  setrlimit(RLIMIT_CPU, &(struct rlimit){.rlim_cur = 20, .rlim_max = 20}); /* a fault may make it run for ever */
   size_t before = allocated();
   if (argc > 1) state = strtoull(argv[1], NULL, 10) * 2 + 1;
   for (int i = 0; i < ROUNDS; i++) {
