@@ -92,15 +92,14 @@ function only.meddled_with_while_it_waits(is)
         sim.run(function()
           rn.on_error(function() end)
           local is_kept = how ~= "close"
-          local co, taken, closed = nil, {}, 0
+          local co, taken, closed, filled = nil, {}, 0, {}
           local ch = is_kept and make() or nil
           local go = rn.go(function()
             co = coroutine.running()
             local _ <close> = setmetatable({}, { __close = function()
               collectgarbage()
-              local kept = {}
-              for i = 1, 200 do kept[i] = ("y"):rep(i % 40 * 8) end
-              closed = closed + #kept // 200
+              for i = 1, 400 do filled[i] = ("y"):rep(i % 40 * 8) end -- where memory has become free
+              closed = closed + 1
               if how == "close" then return end
               -- It still may wait, and its operations do what they do elsewhere.
               local mine, never = rn.chan(), rn.chan()
@@ -126,6 +125,7 @@ function only.meddled_with_while_it_waits(is)
               ch:offer(7)
             end
           end
+          for i = 1, #filled do is(filled[i]:find "[^y]", nil) end -- nothing has written there
           rn.sleep(50)
           is(go:closed(), true)
           if waited then
