@@ -226,6 +226,22 @@ describe("run", function()
       rn.run()
       assert.is_true(ended)
     end)
+
+    it("keeps nothing of what was waited on", function()
+      local kept = setmetatable({}, { __mode = "k" })
+      local waits = { function(ch) ch:take() end, function(ch) ch:put(1) end, function(ch) rn.alts { ch, rn.chan() } end }
+      for _, wait in ipairs(waits) do
+        local function deadlock()
+          local ch = rn.chan()
+          kept[ch] = true
+          assert.is_false((pcall(wait, ch)))
+        end
+        deadlock()
+        collectgarbage()
+        collectgarbage()
+        assert.is_nil(next(kept))
+      end
+    end)
   end)
 
   describe("step", function()

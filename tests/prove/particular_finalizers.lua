@@ -2,6 +2,7 @@
 ---that uses the same channels and timers: an operation must not rely on what it has seen before it allocated. As
 ---particular_core.lua.
 
+local gc = require "spec.support.gc"
 local internal = require("runnel.core").internal
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -22,12 +23,12 @@ local function meanwhile(act, f, ...)
       again()
     end })
   end
-  collectgarbage("incremental", 1, 1000, 30)
+  if _VERSION == "Lua 5.4" then collectgarbage("incremental", 1, 1000, 30) else gc.always() end
   collectgarbage()
   again()
   local list = table.pack(pcall(f, ...))
   is_active = false
-  collectgarbage("incremental", 200, 100, 13)
+  gc.usual()
   return table.unpack(list, 1, list.n)
 end
 

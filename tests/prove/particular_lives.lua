@@ -2,6 +2,7 @@
 ---that are passed on. As particular_core.lua.
 
 local core = require "runnel.core"
+local gc = require "spec.support.gc"
 local plain = require "tests.prove.plain"
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -79,15 +80,14 @@ end
 -- The same while the collector runs a whole cycle at each of its steps, and while a debug hook looks.
 function only.ways_to_close_while_others_look(is)
   rn.on_error(function() end)
-  local pause, mul = collectgarbage("setpause", 1), collectgarbage("setstepmul", 1000)
+  gc.always()
   for _ = 1, 15 do
     for _, ending in ipairs { "error", "cancel" } do
       sim.run(close_all, nil, is, ending, true)
       for i = 1, 30 do local _ = ("x"):rep(i * 31) end
     end
   end
-  collectgarbage("setpause", pause)
-  collectgarbage("setstepmul", mul)
+  gc.usual()
   -- What closes variables has the hook of the main program.
   for _, mask in ipairs { "", "c", "l" } do
     local seen = "not closed"
