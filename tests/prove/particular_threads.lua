@@ -31,7 +31,12 @@ function only.threads_wake_each_other(is)
   local ways = {
     function(ch) return ch:take() end,
     function(ch) return (rn.alts { ch, rn.chan() }) end,
-    function(ch) return (rn.alts { ch, rn.timeout(60000) }) end,
+    function(ch)
+      local sleeper = rn.go(rn.sleep, 60000) -- a timer is pending
+      local value = ch:take()
+      rn.cancel(sleeper)
+      return value
+    end,
     function(ch) return rn.run(function() return ch:take() end) end,
     function(ch)
       local go = rn.go(function() return ch:take() end)
