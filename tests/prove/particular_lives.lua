@@ -172,7 +172,7 @@ function only.each_cancellation_is_told(is)
       local log, ch, go = {}, rn.chan(), nil
       local function say(f, ...)
         local ok, err = pcall(f, ...)
-        log[#log + 1] = tostring(err or ok)
+        log[#log + 1] = ("%s@%d"):format(err or ok, rn.now() // 1)
       end
       go = rn.go(function()
         local _ <close> = setmetatable({}, { __close = function()
@@ -194,7 +194,8 @@ function only.each_cancellation_is_told(is)
       rn.sleep(30)
       ch:put "taken"
       is(go:take(), "result")
-      is(table.concat(log, " "), by == "others, twice" and "first second true taken true" or "first true taken true")
+      local expected = by == "others, twice" and "first@0 second@5 true@15" or "first@0 true@10" -- at once
+      is(table.concat(log, " "), expected .. " taken@35 true@45")
     end)
   end
 end

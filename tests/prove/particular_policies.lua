@@ -78,6 +78,7 @@ function only.a_policy_that_raises_for_those_that_wait(is)
       rn.go(function()
         local text = error_of(f)
         log[#log + 1] = text
+        if not pcall(rn.yield) then log[#log + 1] = "again" end
       end)
       rn.yield()
     end
