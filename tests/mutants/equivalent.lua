@@ -81,6 +81,9 @@ return {
     ["csrc/blocks/park.h park_on: (op->waiter & WAITER_UNCOUNTED || ch->waiting[op->is_put] < CHAN_MAX_PENDING); -> "
       .. "(op->waiter & WAITER_UNCOUNTED && ch->waiting[op->is_put] < CHAN_MAX_PENDING);"] =
       "only the cost: the unusual way does the same",
+    ["csrc/channels/alt.c alt_stop_waiting: if (alt->state == ALT_SLEEPING || (alt->state == ALT_READY && alt != "
+      .. "&S->outside)) { -> if (true) {"] =
+      "only the cost: it looks for it in the run queue, where it is not",
   },
 
   -- Files without faults, with the reason. What threads and the system do differs from run to run; check-shared,

@@ -203,6 +203,11 @@ function only.forgotten_timeouts(is)
       theirs[i]:take()
       is(rn.now() - began, 100.0 * i)
     end
+    n = 0
+    for i = 1, 10 do rn.timeout(i * 1000):take_async(function() n = n + 1 end) end
+    for _ = 1, 3 do collectgarbage() end -- each is kept in a place of its own
+    rn.sleep(20000)
+    is(n, 10)
   end)
 end
 
