@@ -14,4 +14,7 @@ void clock_jump(Clock *clock, int64_t ns) {
   if (ns > clock->virtual_ns) clock->virtual_ns = ns;
 }
 
-int64_t clock_grain(const Clock *clock) { return clock->is_virtual ? 1 : CLOCK_MS; }
+int64_t clock_due(const Clock *clock, int64_t ns) {
+  int64_t now = clock_now(clock);
+  return clock_after(clock->is_virtual ? now : (now + CLOCK_MS - 1) / CLOCK_MS * CLOCK_MS, ns);
+}

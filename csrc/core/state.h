@@ -26,6 +26,8 @@ enum {
   SCHED_SENTINEL,    /* C function: makes the sentinel (root.c) */
   SCHED_HEAP,        /* userdata: the entries of the timer heap */
   SCHED_TIMEOUTS,    /* table: pending timeouts by deadline (timer.c) */
+  SCHED_DELAYED,     /* table: pending timers of calls (timers/delayed.h), and */
+  SCHED_CALL,        /* C function: starts the go block of such a call */
   SCHED_MAILBOX,     /* thread: the stack of an operation that waits outside any go block */
   SCHED_ON_ERROR,    /* the error handler, or nil */
   SCHED_DRIVER,      /* the driver, or nil for the built-in one */
@@ -77,7 +79,7 @@ typedef struct World {
   uint64_t first_id;   /* the first id of this world's go blocks */
   uint32_t living;     /* how many of these are roots, or more: some were collected, or ended in inner worlds */
   Clock clock;         /* the time */
-  Heap heap;           /* sleepers and timeouts */
+  Heap heap;           /* timers: of sleepers, timeouts and calls */
   Pending pending;     /* the timeouts in the heap */
   List ready;          /* the run queue: Alt.own.waiter.link of ready go blocks */
   uint32_t nready;     /* its length */
@@ -149,6 +151,7 @@ struct Sched {
   const char *inside;              /* the kind of running user code in which waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS];     /* the number of blocks in each pool */
   Roots roots;                     /* bookkeeping of SCHED_STRONG */
+  void (*call)(lua_State *L, Timer *timer); /* makes a call that is due (timers/delayed.h). Does not raise */
   struct Interruption *interruption; /* how other threads interrupt a go block (interruption.h), or NULL */
   struct Wakeup *wakeup;             /* how other threads wake the scheduler (driver.h); NULL until they need it */
   bool wakeup_is_watched;            /* the driver's waits end when the wakeup is signalled */

@@ -95,11 +95,10 @@ static const char hosts_key = 0;
 
 void name_set_hosts(lua_State *L) { lua_rawsetp(L, LUA_REGISTRYINDEX, &hosts_key); }
 
-/* Puts the name of the go block's host, if it has one, before the name on top of L. */
-static void add_host(lua_State *L, const Go *go) {
-  if (LIKELY(!go->host)) return;
+void name_add_host(lua_State *L, uint32_t host) {
+  if (LIKELY(!host)) return;
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &hosts_key) == LUA_TTABLE) {
-    if (lua_rawgeti(L, -1, go->host) == LUA_TSTRING) {
+    if (lua_rawgeti(L, -1, host) == LUA_TSTRING) {
       lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), lua_tostring(L, -3));
       lua_replace(L, -4);
     }
@@ -110,12 +109,12 @@ static void add_host(lua_State *L, const Go *go) {
 
 void name_push_go(lua_State *L, Go *go, int at) {
   push_name(L, go, at, true);
-  add_host(L, go);
+  name_add_host(L, go->host);
 }
 
 void name_push_label(lua_State *L, Go *go, int at) {
   push_name(L, go, at, false);
-  add_host(L, go);
+  name_add_host(L, go->host);
 }
 
 bool name_is_library(lua_State *L, const Go *go) {

@@ -16,6 +16,9 @@ void name_push_label(lua_State *L, Go *go, int at);
    "bank: server.lua:3". */
 void name_set_hosts(lua_State *L);
 
+/* Puts the name of a host, unless it is 0, before the name on top of L. */
+void name_add_host(lua_State *L, uint32_t host);
+
 /* Pushes the channel into which the go block at index `at` moves values, if the library has started it, and returns
    true; or pushes nothing. */
 bool name_push_target(lua_State *L, int at);
