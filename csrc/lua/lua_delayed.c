@@ -6,7 +6,7 @@
 #include "sim/reduce.h"
 #include "timers/delayed.h"
 #include "tracing/trace_context.h"
-#include "tracing/trace_state.h"
+#include "tracing/trace_record.h"
 
 /* The metatable's name, which messages of Lua itself use. */
 #define TIMER_TNAME "runnel.timer"
@@ -16,17 +16,24 @@
 
 enum { MAX_ARGUMENTS = 30000 }; /* of a call: a userdata of Lua 5.5 has so many user values at most */
 
-/* The running code uses a timer: for a search, it touches all timers. */
-static void touch(const Sched *S) {
+/* The running code has used a timer: a search touches all timers, and its story tells of it. */
+static void used(const Sched *S, const Delayed *delayed, StoryTimer how, int64_t ns) {
   Reduce *r = reduce_running(&S->world);
   if (UNLIKELY(r != NULL)) footprint_touch(&r->run, OBJECT_TIMERS);
+  if (LIKELY(!S->tracer || !S->tracer->story)) return;
+  TraceActor who = trace_current(S);
+  if (who.label == TRACE_HIDDEN) return;
+  int64_t ms = ns / CLOCK_MS;
+  story_add(S->tracer->story, STORY_TIMER, who.id, who.label, (uint32_t)(uintptr_t)delayed,
+            (uint64_t)(ms < UINT32_MAX ? ms : UINT32_MAX), how);
 }
 
 /* Makes the timer at index `at` due in `ns`. Returns whether it was pending. */
-static bool start(lua_State *L, Sched *S, int at, int64_t ns) {
-  touch(S);
+static bool start(lua_State *L, Sched *S, int at, int64_t ns, StoryTimer how) {
   if (ns == 0) busy_add(S, BUSY_POLL);
-  return delayed_start(L, S, at, ns);
+  bool was_pending = delayed_start(L, S, at, ns);
+  used(S, (const Delayed *)lua_touserdata(L, at), how, ns);
+  return was_pending;
 }
 
 /* ---- the constructor ---- */
@@ -55,15 +62,21 @@ static void insert_context(lua_State *L, const Sched *S) {
   lua_insert(L, 3);
 }
 
+/* Checks the function of after, which is not a function. */
+static void check_function(lua_State *L) {
+  if (!chan_to(L, 2) && luaL_getmetafield(L, 2, "__call") != LUA_TNIL) lua_pop(L, 1);
+  else luaL_error(L, "after: a function expected, got %s; to call f(...) later, write rn.after(ms, f, ...)", check_got(L, 2));
+}
+
 /* after(ms, f, ...) -> timer */
 static int core_after(lua_State *L) {
   Sched *S = sched_self(L);
   int64_t ns = check_ms(L, 1, "after");
-  check_callable(L, 2, "after");
+  if (UNLIKELY(!lua_isfunction(L, 2))) check_function(L);
   if (UNLIKELY(lua_gettop(L) > MAX_ARGUMENTS)) return luaL_error(L, "after: too many arguments for a go block");
   if (UNLIKELY(S->tracer && S->tracer->holds[3])) insert_context(L, S);
   delayed_new(L, S, lua_gettop(L) - 2, TIMER_META);
-  start(L, S, lua_gettop(L), ns);
+  start(L, S, lua_gettop(L), ns, STORY_TIMER_STARTED);
   return 1;
 }
 
@@ -82,8 +95,9 @@ static Delayed *check_timer(lua_State *L, const char *what, const char *usage) {
 static int timer_stop(lua_State *L) {
   Delayed *delayed = check_timer(L, "stop", "timer:stop()");
   Sched *S = sched_self(L);
-  touch(S);
-  lua_pushboolean(L, delayed_stop(L, S, delayed));
+  bool was_pending = delayed_stop(L, S, delayed);
+  used(S, delayed, was_pending ? STORY_TIMER_STOPPED : STORY_TIMER_OVER, 0);
+  lua_pushboolean(L, was_pending);
   return 1;
 }
 
@@ -91,7 +105,7 @@ static int timer_stop(lua_State *L) {
 static int timer_restart(lua_State *L) {
   check_timer(L, "restart", "timer:restart(ms)");
   int64_t ns = check_ms(L, 2, "restart");
-  lua_pushboolean(L, start(L, sched_self(L), 1, ns));
+  lua_pushboolean(L, start(L, sched_self(L), 1, ns, STORY_TIMER_RESTARTED));
   return 1;
 }
 

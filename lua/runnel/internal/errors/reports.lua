@@ -33,7 +33,9 @@ function reports.leak(rests)
   if #own + #timers == 0 then return nil end
   local blocks = #own == 1 and "1 go block " .. (rests and "waits" or "goes on")
     or #own .. " go blocks " .. (rests and "wait" or "go on")
-  if #own == 0 then blocks = #timers == 1 and "1 timer goes on" or #timers .. " timers go on" end
+  if #own == 0 then
+    blocks = #timers == 1 and ("the timer of %s goes on"):format(timers[1].name) or #timers .. " timers go on"
+  end
   return ("leak: %s for ever%s%s%s"):format(blocks, entries.lines(own, LISTED),
     #timers > 0 and (#own > 0 and "\ntimers:" or "") .. entries.timers(timers, LISTED) or "",
     #of_library > 0 and "\ngo blocks of the library:" .. entries.lines(of_library, LISTED) or "")
