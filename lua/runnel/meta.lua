@@ -129,7 +129,7 @@ function Timer:restart(ms) end
 
 ---Calls a function in a go block of its own after a time. Until then there is no go block: a timer takes 130 bytes, and
 ---starting and stopping it less time than a go block. A timer need not be held to fire.
----@param ms number it fires at the first full millisecond after that, of a clock that is not a simulation's
+---@param ms number it fires then, or up to 1 ms later
 ---@param f fun(...: any)
 ---@param ... any its arguments
 ---@return runnel.Timer timer

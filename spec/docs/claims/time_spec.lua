@@ -46,7 +46,7 @@ describe("the documents say of time", function()
     assert(each > 90 and each <= 130, each)
   end)
 
-  claim("it fires at the first full millisecond that is no earlier than `ms` after the", function()
+  claim("By a real clock the time counts from the next full millisecond", function()
     local _, later = rn.after(1e6, print), rn.after(1e6 + 0.25, print)
     local list = rn.timers()
     for _, entry in ipairs(list) do entry.timer:stop() end
