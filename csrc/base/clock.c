@@ -13,8 +13,3 @@ int64_t clock_now(const Clock *clock) {
 void clock_jump(Clock *clock, int64_t ns) {
   if (ns > clock->virtual_ns) clock->virtual_ns = ns;
 }
-
-int64_t clock_due(const Clock *clock, int64_t ns) {
-  int64_t now = clock_now(clock);
-  return clock_after(clock->is_virtual ? now : (now + CLOCK_MS - 1) / CLOCK_MS * CLOCK_MS, ns);
-}

@@ -151,7 +151,6 @@ struct Sched {
   const char *inside;              /* the kind of running user code in which waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS];     /* the number of blocks in each pool */
   Roots roots;                     /* bookkeeping of SCHED_STRONG */
-  void (*call)(lua_State *L, Timer *timer); /* makes a call that is due (timers/delayed.h). Does not raise */
   struct Interruption *interruption; /* how other threads interrupt a go block (interruption.h), or NULL */
   struct Wakeup *wakeup;             /* how other threads wake the scheduler (driver.h); NULL until they need it */
   bool wakeup_is_watched;            /* the driver's waits end when the wakeup is signalled */
@@ -162,10 +161,11 @@ struct Sched {
   struct Sharing *sharing;            /* the state of shared channels (shared_wait.h), or NULL without one */
   const struct Others *others;        /* functions for waits on shared channels (others.h), or NULL without one */
   void (*note_weak)(lua_State *L, Go *go, bool is_weak); /* counts weak roots (errors/leaks.h) */
-  const struct WatchHook *watch_hook; /* functions that the loop calls for `watch` (observe.h), or NULL */
-  struct Watch *watch;                /* what looks at the scheduler, or measures it (watch.h), or NULL */
-  uint64_t next_id;                   /* the id of the next channel or go block */
-  int64_t grace;                      /* how long the program has to take an error, in ns */
+  void (*call)(lua_State *L, Timer *timer); /* makes a call that is due (timers/delayed.h). Does not raise */
+  const struct WatchHook *watch_hook;       /* functions that the loop calls for `watch` (observe.h), or NULL */
+  struct Watch *watch;                      /* what looks at the scheduler, or measures it (watch.h), or NULL */
+  uint64_t next_id;                         /* the id of the next channel or go block */
+  int64_t grace;                            /* how long the program has to take an error, in ns */
   uint64_t reported, printed; /* errors that were reported; of these, those written to stderr without a handler */
 };
 

@@ -17,7 +17,7 @@
 enum { MAX_ARGUMENTS = 30000 }; /* of a call: a userdata of Lua 5.5 has so many user values at most */
 
 /* The running code has used a timer: a search touches all timers, and its story tells of it. */
-static void used(const Sched *S, const Delayed *delayed, StoryTimer how, int64_t ns) {
+static void used(const Sched *S, const Delayed *delayed, int how, int64_t ns) {
   Reduce *r = reduce_running(&S->world);
   if (UNLIKELY(r != NULL)) footprint_touch(&r->run, OBJECT_TIMERS);
   if (LIKELY(!S->tracer || !S->tracer->story)) return;
@@ -29,7 +29,7 @@ static void used(const Sched *S, const Delayed *delayed, StoryTimer how, int64_t
 }
 
 /* Makes the timer at index `at` due in `ns`. Returns whether it was pending. */
-static bool start(lua_State *L, Sched *S, int at, int64_t ns, StoryTimer how) {
+static bool start(lua_State *L, Sched *S, int at, int64_t ns, int how) {
   if (ns == 0) busy_add(S, BUSY_POLL);
   bool was_pending = delayed_start(L, S, at, ns);
   used(S, (const Delayed *)lua_touserdata(L, at), how, ns);
@@ -65,7 +65,9 @@ static void insert_context(lua_State *L, const Sched *S) {
 /* Checks the function of after, which is not a function. */
 static void check_function(lua_State *L) {
   if (!chan_to(L, 2) && luaL_getmetafield(L, 2, "__call") != LUA_TNIL) lua_pop(L, 1);
-  else luaL_error(L, "after: a function expected, got %s; to call f(...) later, write rn.after(ms, f, ...)", check_got(L, 2));
+  else
+    luaL_error(L, "after: a function expected, got %s; to call f(...) later, write rn.after(ms, f, ...)",
+               check_got(L, 2));
 }
 
 /* after(ms, f, ...) -> timer */

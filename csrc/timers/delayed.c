@@ -152,7 +152,8 @@ void delayed_push_list(lua_State *L, const Sched *S) {
   Listed *list = (Listed *)lua_newuserdatauv(L, (room + (size_t)1) * sizeof *list, 0);
   lua_createtable(L, (int)room, 0);
   lua_getiuservalue(L, SCHED_SELF, SCHED_DELAYED);
-  for (uint32_t i = 0; i < heap->count && n < room; i++) { /* a finalizer may have changed the heap, but none runs now */
+  for (uint32_t i = 0; i < heap->count && n < room;
+       i++) { /* a finalizer may have changed the heap, but none runs now */
     const Delayed *delayed = delayed_at(heap, i);
     if (delayed) list[n++] = (Listed){delayed->timer.deadline, delayed->timer.seq, delayed->ref};
   }

@@ -15,7 +15,7 @@ enum {
   STORY_POLL_VAIN,       /* a poll on `chan` has failed: it had no value */
   STORY_PARK_TOO,        /* after a TRACE_PARK of an alts: `chan` is one more channel of it */
   STORY_NOTE,            /* a note of a simulated world: its number is `seq` */
-  STORY_TIMER            /* the go block has used a timer of rn.after, which `chan` stands for. `what` is a StoryTimer */
+  STORY_TIMER /* the go block has used a timer of rn.after, which `chan` stands for. `what` is a StoryTimer */
 };
 
 /* What has happened to a timer. */

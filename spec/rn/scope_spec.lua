@@ -360,7 +360,9 @@ describe("scope", function()
       local scope
       rn.scope(function(s)
         scope = s
-        raises("^scope:after: a number of milliseconds, at least 0, expected, got %-1", function() s:after(-1, print) end)
+        raises("^scope:after: a number of milliseconds, at least 0, expected, got %-1", function()
+          s:after(-1, print)
+        end)
         raises("^scope:after: a number of milliseconds", function() s:after(print, 1) end)
         raises("^scope:after: a function expected", function() s:after(1) end)
         raises("s:after", function() s.after(1, print) end)

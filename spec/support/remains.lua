@@ -54,7 +54,9 @@ end
 
 ---The present resources, for a later comparison.
 ---@return table before
-function remains.now() return { id = rn.chan():stats().id, children = children(), descriptors = descriptors(), timers = timers() } end
+function remains.now()
+  return { id = rn.chan():stats().id, children = children(), descriptors = descriptors(), timers = timers() }
+end
 
 local function added(list, what, now, before)
   for key, value in pairs(now) do

@@ -55,8 +55,8 @@ function blocks.all()
     .. (why and "\nno deadlock: " .. why or "")
 end
 
----The message of SIGQUIT: the go blocks, the timers, the channels on which they and the main program wait, and why no deadlock is
----reported.
+---The message of SIGQUIT: the go blocks, the timers, the channels on which they and the main program wait, and why no
+---deadlock is reported.
 ---@return string text
 function blocks.report()
   local world, list = inspect.world(), core.ps()

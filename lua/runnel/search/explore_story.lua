@@ -8,7 +8,7 @@ local shorten = require "runnel.internal.short"
 local RUN, PARK, SPAWN, END, PUT, TAKE, CLOSE = 1, 2, 3, 4, 6, 7, 8 -- TraceKind in tracing/trace_state.h
 local READY, ALTS, CHOSEN, DEADLOCK = 33, 34, 35, 36 -- tracing/story.h
 local OFFER_VAIN, POLL_VAIN, PARK_TOO, TIMER = 40, 41, 42, 44
-local STARTED = 0 -- StoryTimer
+local STARTED, RESTARTED = 0, 1 -- StoryTimer
 local USES = { [0] = "starts %s of %d ms%s", "restarts %s: %d ms%s", "stops %s%s", "stops %s%s, which is not pending" }
 local DIRECT, WAITED, RESULT, TIMEOUT = 1, 4, 8, 16 -- TraceHow
 local ON_TAKE, ON_PUT, ON_ALTS, ON_SLEEP = 0, 1, 2, 3 -- TraceWhat
@@ -43,7 +43,7 @@ local NAMES_CHANNEL = {
 
 -- What is in the events: the names of go blocks and channels.
 local function survey(event)
-  local gos, labels, timeouts, seen, timers = {}, {}, {}, {}, 0
+  local gos, labels, timeouts, seen = {}, {}, {}, {}
   for i = 1, math.huge do
     local kind, _, go, ch, seq, how, label = event(i)
     if not kind then break end
@@ -51,9 +51,8 @@ local function survey(event)
     if go ~= 0 and label ~= 0 then labels[go] = label end
     if kind == CLOSE and how & TIMEOUT ~= 0 then timeouts[ch] = true end
     if NAMES_CHANNEL[kind] then seen[ch] = true end
-    if kind == TIMER and how == STARTED then timers = timers + 1 end
   end
-  local found = { timeouts = timeouts, timers = timers, started = 0, timer = {} }
+  local found = { timeouts = timeouts, started = 0, timer = {} }
   found.gos = number(gos, function(id)
     if id == gos[1] then return "f" end
     return labels[id] and short(recorder.label(labels[id])) or "a go block"
@@ -99,11 +98,10 @@ end
 local function use(found, id, ms, how, place)
   if how == STARTED then
     found.started = found.started + 1
-    found.timer[id] = found.timers == 1 and "timer" or "timer #" .. found.started
+    found.timer[id] = "timer " .. found.started
   end
-  local name = (how == STARTED and found.timers == 1 and "a " or "") .. (found.timer[id] or "timer")
-  if found.timers == 1 and how ~= STARTED then name = "the " .. name end
-  if how > 1 then return USES[how]:format(name, place) end
+  local name = found.timer[id] or "a timer"
+  if how > RESTARTED then return USES[how]:format(name, place) end
   return USES[how]:format(name, ms, place)
 end
 
