@@ -44,6 +44,8 @@ local WORKLOADS = {
   { name = "stage_pmap0", what = "pmap of 4 as a stage", n = 1000, per = 8, less = "hand_none0" },
   { name = "stage_pmap_unordered0", what = "pmap_unordered of 4 as a stage", n = 1000, per = 8, less = "hand_none0" },
   { name = "timers", what = "timeouts, none shared, each", n = 100000 },
+  { name = "after", what = "rn.after and stop, each", n = 50000 },
+  { name = "cancel", what = "go block started, parked, cancelled", n = 10000 },
   { name = "json_decode", what = "decoding a line of JSON of 80 bytes", n = 2000 },
   { name = "json_encode", what = "encoding it again", n = 2000 },
 }

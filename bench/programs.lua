@@ -135,6 +135,8 @@ local PROGRAMS = {
     arguments = function() return quick and 5000 or 100000 end },
   { name = "retries", what = "200,000 jobs with limits and retries", peers = "go1 go2 node python",
     arguments = function() return quick and 10000 or 200000 end },
+  { name = "timers", what = "200,000 timers, nine tenths of them stopped", peers = "go1 go2 node python luv",
+    arguments = function() return quick and 10000 or 200000 end },
   { name = "hello", what = "a server, 20,000 requests, 64 at a time", peers = "go1 go2 node",
     load = function(port)
       local n = quick and 2000 or 20000

@@ -39,6 +39,7 @@ void lua_buffer_open(lua_State *L);
 void lua_alts_open(lua_State *L);
 void lua_go_open(lua_State *L);
 void lua_run_open(lua_State *L);
+void lua_delayed_open(lua_State *L);
 void lua_lines_open(lua_State *L);
 void lua_internal_open(lua_State *L);
 

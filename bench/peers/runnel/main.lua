@@ -215,6 +215,31 @@ end
 
 -- The same with deadlines 10 ms apart, so that no two timeouts share a channel. In virtual time, since a million of
 -- them would take hours.
+-- Timers of rn.after that are stopped: each is started and stopped beside 1000 others.
+local function after(n)
+  local function f() end
+  local list = {}
+  for i = 1, 1000 do list[i] = rn.after(100000 + i, f) end
+  for i = 1, n do
+    local at = i % 1000 + 1
+    list[at]:stop()
+    list[at] = rn.after(100000 + i % 500, f)
+  end
+  for i = 1, 1000 do list[i]:stop() end
+end
+
+-- Go blocks that are cancelled where they wait.
+local function cancel(n)
+  local never = chan()
+  local function f() never:take() end
+  for _ = 1, n do
+    local result = go(f)
+    rn.yield()
+    rn.cancel(result)
+    rn.yield()
+  end
+end
+
 local function timers(n)
   local list = {}
   for i = 1, n do list[i] = i end
@@ -264,6 +289,8 @@ local workloads = {
   mult = ns(mult, 20000),
   timeouts = ns(timeouts, 1000000, 1, true),
   timers = measure.ns(function(n) sim.run(function() timers(n) end) end, 1000000, 1, true),
+  after = ns(after, 100000),
+  cancel = ns(cancel, 20000),
   json_decode = ns(json_decode, 10000),
   json_encode = ns(json_encode, 10000),
   parked = measure.bytes(measure.lua_bytes, 100000, function(...)

@@ -89,6 +89,24 @@ async def actors(n):
     print(total)
 
 
+async def timers(n):
+    loop, total, fired = asyncio.get_running_loop(), 0, asyncio.Event()
+    left = int(n) // 10
+
+    def add(i):
+        nonlocal total, left
+        total, left = total + i, left - 1
+        if left == 0:
+            fired.set()
+
+    handles = [loop.call_later((2000 + i * 7919 % 1000) / 1000, add, i) for i in range(1, int(n) + 1)]
+    for i, handle in enumerate(handles, 1):
+        if i % 10:
+            handle.cancel()
+    await fired.wait()
+    print(total)
+
+
 async def retries(n):
     total = 0
 
@@ -113,7 +131,8 @@ async def retries(n):
 
 
 if __name__ == "__main__":
-    programs = {"logs": logs, "commands": commands, "proxy": proxy, "json": sum_json, "actors": actors, "retries": retries}
+    programs = {"logs": logs, "commands": commands, "proxy": proxy, "json": sum_json, "actors": actors, "timers": timers,
+                "retries": retries}
     result = programs[sys.argv[1]](*sys.argv[2:])
     if result is not None:
         try:

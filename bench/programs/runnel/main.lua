@@ -106,6 +106,18 @@ function programs.requests(n, url)
   print(bytes)
 end
 
+-- n timers, of which nine in ten are stopped before they fire: prints the sum of the numbers of the others.
+function programs.timers(n)
+  local timers, sum = {}, 0
+  local function add(i) sum = sum + i end
+  for i = 1, tonumber(n) do timers[i] = rn.after(2000 + i * 7919 % 1000, add, i) end
+  for i = 1, #timers do
+    if i % 10 ~= 0 then timers[i]:stop() end
+  end
+  rn.run()
+  print(sum)
+end
+
 -- Serves a short page, until SIGTERM ends it.
 function programs.hello()
   local http = require "runnel.http"
