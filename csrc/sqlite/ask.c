@@ -194,8 +194,35 @@ int ask_job(lua_State *L) {
   return 1;
 }
 
+/* database:many(sql, tx, is_here, before) -> job: a job that runs the statement once for each row of many_add, all of
+   them or none. It begins by database:start. The arguments are those of database:ask; and how many rows of the same call
+   earlier jobs had. */
+int ask_many(lua_State *L) {
+  Database *db = (Database *)handle_get(L, 1, DATABASE_TYPE);
+  lua_Integer tx = luaL_checkinteger(L, 3), before = luaL_checkinteger(L, 5);
+  (void)luaL_checkstring(L, 2);
+  if (!db || thread_ends(&db->thread)) return luaL_error(L, "the database is closed");
+  bool is_here = lua_toboolean(L, 4);
+  lua_settop(L, 2);
+  lua_pushvalue(L, 2); /* the statement is at index 3 */
+  Job *job = (Job *)handle_new(L, &job_type, sizeof *job, 1);
+  job->database = (Database *)handle_hold(db);
+  job->kind = JOB_EXEC;
+  job->tx = tx;
+  job->asked = clock_ms();
+  job->ref = LUA_NOREF;
+  job->is_here = is_here;
+  job->is_told = true;
+  job->is_many = true;
+  job->before = before;
+  if (!copy(L, job, false, 1, 0, 0)) return luaL_error(L, "not enough memory");
+  lua_newtable(L); /* the numbers of names */
+  lua_setiuservalue(L, 4, 1);
+  return 1;
+}
+
 /* See database.h. */
-int ask_again(lua_State *L) {
+int ask_start(lua_State *L) {
   Database *db = (Database *)handle_check(L, 1, DATABASE_TYPE);
   Job *job = (Job *)handle_check(L, 2, JOB_TYPE);
   if (!job->is_told || job->database != db) return luaL_error(L, "the statement has not ended");
@@ -259,7 +286,8 @@ static int job_result(lua_State *L) {
 }
 
 void ask_open(lua_State *L) {
-  static const luaL_Reg methods[] = {{"__close", job_close}, {"close", job_close}, {"result", job_result},
-                                     {"row", rows_row},      {"rows", rows_all},   {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"__close", job_close}, {"add", many_add},  {"close", job_close}, {"result", job_result},
+      {"row", rows_row},      {"rows", rows_all}, {NULL, NULL}};
   handle_open(L, &job_type, methods);
 }

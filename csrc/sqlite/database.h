@@ -64,6 +64,9 @@ typedef struct Value {
   const char *name;  /* of the parameter, without its first character, in Job.memory; NULL if they have no names */
 } Value;
 
+/* What the rows of a job are; ROWS_ANY: not known yet. */
+typedef enum RowForm { ROWS_ANY, ROWS_LIST, ROWS_NAMED } RowForm;
+
 /* A prepared statement that is kept. */
 typedef struct Statement {
   sqlite3_stmt *stmt; /* NULL: the place is free */
@@ -132,6 +135,13 @@ typedef struct Job {
   int parameters;           /* how many parameters the statements so far have */
   int64_t ms;               /* of a JOB_LIMIT: how long the call may take */
   const char *text;         /* of a JOB_LIMIT: what is said when the process ends; in `memory` */
+  RowForm form;             /* of its rows */
+  bool is_many;             /* its statement runs once for each of its rows, in place of once for `values` */
+  Bytes many;               /* its rows, packed: many.c. Freed with the job, so that it can run again */
+  size_t nrows;             /* their number */
+  lua_Integer before;       /* how many rows the earlier jobs of the same call had; for messages */
+  Bytes names;              /* of the values in the rows, each ended by a zero byte */
+  int32_t nnames;           /* their number */
   bool is_limited;          /* it is in Database.limits, with a hold; guarded by Database.lock */
   atomic_bool is_cancelled; /* it was closed: its results are not needed */
   int ref;                  /* the reference to its channel, or LUA_NOREF; Lua thread */
@@ -213,6 +223,9 @@ void connection_close(Database *db);
 /* Runs a statement without values or rows; returns SQLite's code. */
 int connection_do(Database *db, const char *sql);
 
+/* Whether the running statement must stop: it was cancelled, or the database is being closed. */
+bool connection_stops(const Database *db);
+
 /* Sets the job's error to the connection's. */
 void connection_blame(Database *db, Job *job, int code);
 
@@ -278,8 +291,11 @@ void news_leave(lua_State *L, Job *job);
 /* database:ask(...) -> job: see ask.c. */
 int ask_job(lua_State *L);
 
-/* database:again(job, channel): runs once more a job that is done and has failed. */
-int ask_again(lua_State *L);
+/* database:many(...) -> job; see ask.c. */
+int ask_many(lua_State *L);
+
+/* database:start(job, channel): runs a job of database:many, or once more a job that is done and has failed. */
+int ask_start(lua_State *L);
 
 /* database:work(all): what the thread does, for a simulation, and tells of jobs that are done. Without `all` one job
    runs, and is committed alone. database:waiting() -> how many can run. */
@@ -288,6 +304,13 @@ int ask_waiting(lua_State *L);
 
 /* database:limit(...) -> job: see ask.c. */
 int ask_limit(lua_State *L);
+
+/* ---- many.c: the Lua thread ---- */
+
+/* job:add(blob, list, from, to) -> the first index that was not added, the bytes of all rows: adds rows of a list, at
+   least one, to a job of database:many that has not begun. `blob` is the metatable of blobs. If a row is wrong: nil, its
+   index, and the key with the wrong value, or nil. */
+int many_add(lua_State *L);
 
 /* Makes the metatable of jobs. */
 void ask_open(lua_State *L);
