@@ -14,10 +14,12 @@ static const char *const kinds[] = {"open", "exec", "rows", "last", "begin", "co
 /* The first value of database:limit. */
 enum { FIRST_OF_LIMIT = 5 };
 
-/* Copies the string at an index, and a zero byte, to *memory, and moves *memory behind them. */
+/* Copies the string at an index, and a zero byte, to *memory, and moves *memory behind them. Without `memory` the string
+   stays where it is. */
 static const char *copy_string(lua_State *L, int at, char **memory, size_t *size) {
-  char *copy = *memory;
   const char *bytes = lua_tolstring(L, at, size);
+  if (!memory) return bytes;
+  char *copy = *memory;
   memcpy(copy, bytes, *size + 1);
   *memory += *size + 1;
   return copy;
@@ -32,8 +34,8 @@ static size_t size_of(lua_State *L, int at) {
   return size;
 }
 
-/* Reads the value at an index; a table has the bytes of a blob at 1. */
-static void read_value(lua_State *L, int at, Value *value, char **memory) {
+/* See database.h. */
+void ask_value(lua_State *L, int at, Value *value, char **memory) {
   switch (lua_type(L, at)) {
   case LUA_TBOOLEAN:
     value->kind = VALUE_INTEGER;
@@ -75,7 +77,7 @@ static char *copy(lua_State *L, Job *job, bool named, int first, int top, size_t
   for (size_t i = 0; i < n; i++) {
     size_t ignored;
     if (named) job->values[i].name = copy_string(L, at++, &memory, &ignored);
-    read_value(L, at++, &job->values[i], &memory);
+    ask_value(L, at++, &job->values[i], &memory);
   }
   return memory;
 }
@@ -268,10 +270,7 @@ static int job_close(lua_State *L) {
   return 0;
 }
 
-/* job:result() -> number of changed rows, id of the last inserted row; or nil, message, SQLite's code */
-static int job_result(lua_State *L) {
-  Job *job = (Job *)handle_check(L, 1, JOB_TYPE);
-  if (!job->is_told) return luaL_error(L, "the statement has not ended");
+int ask_push_result(lua_State *L, const Job *job) {
   if (job->code == SQLITE_OK) {
     lua_pushinteger(L, (lua_Integer)job->changes);
     lua_pushinteger(L, (lua_Integer)job->rowid);
@@ -283,6 +282,12 @@ static int job_result(lua_State *L) {
                                               : sqlite3_errstr(job->code));
   lua_pushinteger(L, job->code);
   return 3;
+}
+
+/* job:result() -> number of changed rows, id of the last inserted row; or nil, message, SQLite's code */
+static int job_result(lua_State *L) {
+  Job *job = (Job *)handle_check(L, 1, JOB_TYPE);
+  return job->is_told ? ask_push_result(L, job) : luaL_error(L, "the statement has not ended");
 }
 
 void ask_open(lua_State *L) {

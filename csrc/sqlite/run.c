@@ -97,13 +97,20 @@ static int prepare(Database *db, Job *job, const char *sql, sqlite3_stmt **stmt,
   return code;
 }
 
-/* Runs a prepared statement, which may be NULL. `begin` is called before one that writes, or is NULL. */
-static int run_one(Database *db, Job *job, sqlite3_stmt *stmt, bool is_last, Begin begin) {
+int begin_nothing(Database *db) {
+  (void)db;
+  return SQLITE_OK;
+}
+
+/* `begin` is called before a statement that writes, or is NULL. */
+int run_one(Database *db, Job *job, sqlite3_stmt *stmt, bool is_last, Begin begin) {
   if (!stmt) return SQLITE_OK;
   int before = sqlite3_total_changes(db->connection), code = bind_all(job, stmt, is_last);
   if (code == SQLITE_OK && begin && !sqlite3_stmt_readonly(stmt)) code = begin(db);
   if (code != SQLITE_OK && job->code == SQLITE_OK) connection_blame(db, job, code);
+  int64_t start = clock_ns();
   if (code == SQLITE_OK) code = step_all(db, job, stmt, is_last);
+  statement_note(db, stmt, clock_ns() - start);
   statement_put(db, stmt);
   if (sqlite3_total_changes(db->connection) != before) job->changes += sqlite3_changes(db->connection);
   return code;

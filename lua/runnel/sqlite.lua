@@ -31,7 +31,7 @@ local put = internal.moving.put
 local offer, close = core.methods.offer, core.methods.close
 local is_simulation, raise, self_block = internal.is_simulation, internal.raise, internal.self
 local ask, message, news_of, start, wait = asking.ask, asking.message, asking.news_of, asking.start, asking.wait
-local wait_for = asking.wait_for
+local here, wait_for = asking.here, asking.wait_for
 
 ---@class runnel.sqlite
 local sqlite = { version = lib.version }
@@ -64,6 +64,13 @@ local function perform(self, what, kind, sql, ...)
   return job:rows()
 end
 
+local function exec(self, sql, ...)
+  local has_run, changes, rowid, code = here(self, sql, ...)
+  if not has_run then return perform(self, "exec", "exec", sql, ...) end
+  if not changes then timed_out.raise(message(self.db, "exec", sql, rowid, code)) end
+  return changes, rowid
+end
+
 ---Runs a statement, and waits until it is committed. Several statements are one transaction; they share the values, in
 ---order. An error is raised at the line of the call, and names the statement.
 ---@param sql string with `?` for values, or `:name` for named ones
@@ -75,7 +82,7 @@ end
 function Statements:exec(sql, ...)
   sign.own(self, "db|tx", "exec")
   local rows = many.of(...)
-  if not rows then return perform(self, "exec", "exec", sql, ...) end
+  if not rows then return exec(self, sql, ...) end
   if not core.is_chan(rows) then return many.exec_list(self, sql, rows) end
   if self.number > 0 then return many.exec_channel(self, sql, rows) end
   asking.check(self, "exec", sql) -- otherwise the message would be that of a transaction

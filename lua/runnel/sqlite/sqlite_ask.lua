@@ -155,6 +155,23 @@ function asking.wait_for(self, job, news)
   return a, b, code
 end
 
+---Runs a statement of a transaction at once, in this thread, if it is one that takes less time than to ask for it
+---(csrc/sqlite/here.c).
+---@param self runnel.sqlite.Statements
+---@param sql string
+---@param ... any
+---@return boolean? has_run nil: ask for it
+---@return integer? changes
+---@return integer|string|nil rowid
+---@return integer? code
+function asking.here(self, sql, ...)
+  local handle = self.db.handle
+  if self.number == 0 or not handle or self.problem or is_simulation() then return nil end
+  local has_run, changes, rowid, code = handle:here(sql, self.number, ...)
+  if has_run then self.idle_since = now() end
+  return has_run, changes, rowid, code
+end
+
 ---Starts a job that has got its rows (runnel.sqlite.sqlite_rows).
 ---@param self runnel.sqlite.Statements
 ---@param job any
