@@ -190,7 +190,7 @@ static Value take_value(const char **at) {
 /* For each name of a job the first parameter that has it, at 0; then for each parameter the next one with the same
    name, or 0. NULL, with an error in the job, if no parameter has one of the names. The caller frees it. */
 static int *match_names(Job *job, sqlite3_stmt *stmt, int n) {
-  int *match = (int *)calloc((size_t)job->nnames + (size_t)n + 1, sizeof *match), *next = match + job->nnames;
+  int *match = (int *)calloc((size_t)job->nnames + (size_t)n + 1, sizeof *match);
   const char *name = bytes_first(&job->names);
   if (!match) job_fail(job, SQLITE_NOMEM, NULL);
   for (int i = 0; match && i < job->nnames; i++, name += strlen(name) + 1) {
@@ -199,7 +199,7 @@ static int *match_names(Job *job, sqlite3_stmt *stmt, int n) {
       const char *other = sqlite3_bind_parameter_name(stmt, parameter);
       if (!other || strcmp(other + 1, name) != 0) continue;
       *place = parameter;
-      place = &next[parameter];
+      place = &match[job->nnames + parameter];
     }
     if (match[i]) continue;
     char problem[200];

@@ -137,7 +137,7 @@ void statement_note(Database *db, sqlite3_stmt *stmt, int64_t ns) {
   for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
     Statement *kept = &db->statements[i];
     if (kept->stmt != stmt) continue;
-    kept->was_quick = ns < QUICK_US * 1000;
+    kept->was_quick = ns < (int64_t)QUICK_US * 1000;
     int prepared = sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_REPREPARE, 0);
     if (kept->prepared != prepared) kept->steps = STEPS_UNKNOWN; /* the tables have changed */
     kept->prepared = prepared;

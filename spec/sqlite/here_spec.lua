@@ -56,11 +56,13 @@ describe("runnel.sqlite, a statement of a transaction", function()
   end)
 
   for what, sql in pairs {
-    ["changes what it finds by no key"] = "update t set c = ? where c > 5", ["scans a table"] = "delete from t where c = ?",
+    ["changes what it finds by no key"] = "update t set c = ? where c > 5",
+    ["scans a table"] = "delete from t where c = ?",
     ["empties a table"] = "delete from t where ? = ?1",
     ["counts"] = "update t set c = (select count(*) from t) where a = ?",
     ["reads another table"] = "insert into u select a, ? from t",
-    ["computes rows"] = "insert into u with recursive c(x) as (select ? union all select x + 1 from c limit 5) select x, x from c",
+    ["computes rows"] = "insert into u with recursive c(x) as (select ? union all select x + 1 from c limit 5) "
+      .. "select x, x from c",
   } do
     it("that " .. what .. " runs in the database's thread, however quick it was", function()
       db:exec "create table u(a, b)"

@@ -63,7 +63,8 @@ describe("runnel.sqlite, a statement for many rows", function()
         local random = math.random
         local kinds = {
           function() return nil end, function() return random(0) end, function() return random(9) / 4 end,
-          function() return ("a\0b"):rep(random(0, 40)) end, function() return sqlite.blob(("\255"):rep(random(0, 9))) end,
+          function() return ("a\0b"):rep(random(0, 40)) end,
+          function() return sqlite.blob(("\255"):rep(random(0, 9))) end,
           function() return random(2) == 1 end, function() return ("ä"):rep(random(0, 200)) end,
           function() return math.huge end, function() return math.mininteger end,
         }
@@ -162,8 +163,8 @@ describe("runnel.sqlite, a statement for many rows", function()
         local block = rn.go(function()
           local rows = numbered(1, 3)
           rows[4] = { -1, -1 } -- it does not end
-          db:exec("insert into t select ?1, max(x) from (with recursive c(x) as (select 1 union all select x + 1 from c "
-            .. "limit iif(?2 = -1, -1, 1)) select x from c)", { rows = given(rows) })
+          db:exec("insert into t select ?1, max(x) from (with recursive c(x) as (select 1 union all "
+            .. "select x + 1 from c limit iif(?2 = -1, -1, 1)) select x from c)", { rows = given(rows) })
         end)
         assert.is_true(patience.wait_until(function() -- it writes
           rn.sleep(1)

@@ -92,8 +92,8 @@ notion.operations = {
       local ok, err = pcall(db.exec, db, "insert into u values (?)", { rows = ch or list })
       if ch then ch:close() end -- nothing waits for it any more
       local n = db:one("select count(*) as n from u").n
-      local why = not ok and (err:match "row %d.-, in" or err:match "the channel.-, in" or err:match "a lock for" or err)
-      return ok, why, n
+      if ok then return true, n end
+      return false, err:match "row %d.-, in" or err:match "the channel.-, in" or err:match "a lock for" or err, n
     end,
   },
   cancelled = { perform = function(_, env, db) -- interrupted, perhaps
