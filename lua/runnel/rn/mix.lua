@@ -11,7 +11,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
-local gathering = require "runnel.rn.gathering"
+local gathering = require "runnel.workers.gathering"
 local guard = require "runnel.internal.guard"
 local remove = require "runnel.internal.remove"
 
@@ -37,7 +37,7 @@ Mix.__name = "runnel.mix"
 
 local ATTRIBUTES = { mute = true, pause = true, solo = true }
 
--- What happens to the values of an input: "put", "drop", or nil: they are not taken.
+-- What happens to the values of an input (Gathering.ways).
 local function way(self, ch)
   local state = self.inputs[ch]
   if not state then return nil end
@@ -58,7 +58,8 @@ local function changed(self)
   self.is_solo = false
   for _, state in pairs(self.inputs) do self.is_solo = self.is_solo or state.solo or false end
   for _, ch in ipairs(self.order) do
-    if not way(self, ch) then nudge(self, ch) end
+    self.ways[ch] = way(self, ch)
+    if not self.ways[ch] then nudge(self, ch) end
   end
   self.change:offer(true)
 end
@@ -66,12 +67,13 @@ end
 local function add(self, ch)
   self.inputs[ch] = {}
   self.order[#self.order + 1] = ch
+  self.ways[ch] = way(self, ch)
   self.change:offer(true)
 end
 
 local function drop(self, ch)
   local state = self.inputs[ch]
-  self.inputs[ch] = nil
+  self.inputs[ch], self.ways[ch] = nil, nil
   remove(self.order, ch)
   nudge(self, ch)
   if state.solo then changed(self) end
@@ -98,7 +100,7 @@ local function run(self)
   local ops = { self.out:done(), self.change }
   while not self.out:closed() do
     for _, ch in ipairs(self.order) do
-      if not self.blocks[ch] and way(self, ch) then self.blocks[ch] = gathering.start(self, ch, ended) end
+      if self.ways[ch] and not self.blocks[ch] then self.blocks[ch] = gathering.start(self, ch, ended) end
     end
     alts(ops)
   end
@@ -117,7 +119,7 @@ local mix = {}
 ---@return runnel.Mix
 function mix.mix(out)
   check.chan(out, "mix: channel")
-  local self = gathering.new(out, "a mix", way) ---@cast self runnel.Mix
+  local self = gathering.new(out, "a mix", {}) ---@cast self runnel.Mix
   self.out, self.inputs, self.order, self.blocks = out, {}, {}, {}
   self.mode, self.is_solo, self.change = "mute", false, chan(core.sliding_buffer(1))
   guard.started(guard.go(finish, setmetatable(self, Mix), run, self), "mix")
@@ -154,7 +156,10 @@ function mix.unmix_all(m)
   check.object(m, Mix, "a mix", "unmix_all")
   local order = m.order
   m.inputs, m.order, m.is_solo = {}, {}, false
-  for _, ch in ipairs(order) do nudge(m, ch) end
+  for _, ch in ipairs(order) do
+    m.ways[ch] = nil
+    nudge(m, ch)
+  end
 end
 
 local function check_states(self, states)

@@ -3,7 +3,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
-local gathering = require "runnel.rn.gathering"
+local gathering = require "runnel.workers.gathering"
 local guard = require "runnel.internal.guard"
 local sign = require "runnel.internal.sign"
 

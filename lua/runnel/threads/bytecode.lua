@@ -12,7 +12,7 @@ local bytecode = {}
 local MODULES = {
   "runnel", "runnel.all", "runnel.json", "runnel.xf",
   "runnel.rn.alt", "runnel.rn.file_lines", "runnel.rn.frontier", "runnel.rn.leaks", "runnel.rn.metrics",
-  "runnel.rn.gathering", "runnel.rn.mix", "runnel.rn.mult", "runnel.rn.operations", "runnel.rn.pipe", "runnel.rn.pipeline", "runnel.rn.pmap",
+  "runnel.rn.mix", "runnel.rn.mult", "runnel.rn.operations", "runnel.rn.pipe", "runnel.rn.pipeline", "runnel.rn.pmap",
   "runnel.rn.priority_buffer", "runnel.rn.profile", "runnel.rn.pub", "runnel.rn.reduce", "runnel.rn.retry",
   "runnel.rn.scope", "runnel.rn.thread", "runnel.rn.timed", "runnel.rn.traceparent",
   "runnel.internal.backoff", "runnel.internal.check", "runnel.internal.decimal", "runnel.internal.ends",
@@ -32,7 +32,7 @@ local MODULES = {
   "runnel.tracing.graph", "runnel.tracing.graph_forms",
   "runnel.tracing.trace_recorder",
   "runnel.tracing.trace_events", "runnel.tracing.trace_parts",
-  "runnel.workers.workers", "runnel.workers.at_once", "runnel.workers.early",
+  "runnel.workers.workers", "runnel.workers.at_once", "runnel.workers.early", "runnel.workers.gathering",
   "runnel.workers.failure", "runnel.workers.in_turn", "runnel.workers.calls",
   "runnel.workers.taking",
 }

@@ -14,35 +14,37 @@ local is_closed = core.methods.closed
 ---@field turn runnel.Channel<any> what the go blocks take turns by
 ---@field what string what it is, for the error handler
 ---@field put fun(out: runnel.Channel<any>, value: any): boolean
----@field way? fun(g: runnel.internal.Gathering, ch: runnel.Channel<any>): "put"|"drop"|nil what happens to the values of
----an input; nil: they are not taken. Without this function: all are put
+---@field ways? table<runnel.Channel<any>, "put"|"drop"|nil> what happens to the values of an input; nil: they are not
+---taken. Without this table: all are put
 
 local gathering = {}
 
 ---@param out runnel.Channel<any>
 ---@param what string as in "a merge"
----@param way? fun(g: runnel.internal.Gathering, ch: runnel.Channel<any>): "put"|"drop"|nil
+---@param ways? table<runnel.Channel<any>, "put"|"drop"|nil>
 ---@return runnel.internal.Gathering
-function gathering.new(out, what, way)
-  return { out, turn = new_turn(), what = what, put = ends.sink(out, what), way = way }
+function gathering.new(out, what, ways)
+  return { out, turn = new_turn(), what = what, put = ends.sink(out, what), ways = ways }
 end
 
 -- Moves values until the input or the output closes, or the input is not to be taken from. Returns whether the input has
 -- closed, and its error.
 local function move(g, ch)
-  local gather, out, turn, put, way = gather, g[1], g.turn, g.put, g.way -- luacheck: ignore 431
-  local done = false
-  while not way or way(g, ch) do
+  local gather, out, turn, put, ways = gather, g[1], g.turn, g.put, g.ways -- luacheck: ignore 431
+  local done, goes_on = false, not ways or ways[ch]
+  while goes_on do
     local value, is_over, err = gather(ch, turn, out, done)
-    done = value ~= nil
-    if done then
-      -- What is not to be taken any more, but was, must not be lost.
-      if not (way and way(g, ch) == "drop") and not put(out, value) then break end
-    elseif is_over then
-      return true, err
-    elseif is_closed(out) then
-      break
+    if value == nil then
+      if is_over then return true, err end
+      done = false
+      goes_on = not is_closed(out)
+    elseif ways and ways[ch] == "drop" then
+      done = true
+    else -- also if it is not to be taken any more: it was, and must not be lost
+      done = true
+      goes_on = put(out, value)
     end
+    if ways and not ways[ch] then goes_on = false end
   end
   release(turn)
   return false
