@@ -147,4 +147,112 @@ describe("inputs that take turns", function()
       assert.is_true(compared > 20, compared)
     end)
   end
+
+  for _, kind in ipairs { "merge", "mix" } do
+    local make = kinds[kind].library
+
+    it(("have one value at a time: %s of a thousand"):format(kind), stage.sim(function()
+      local inputs, accepted = {}, 0
+      for i = 1, 1000 do inputs[i] = rn.chan() end
+      local out = make(inputs)
+      rn.sleep(1)
+      for i = 1, 1000 do
+        rn.go(function()
+          if inputs[i]:put(i) then accepted = accepted + 1 end
+        end)
+      end
+      for n = 1, 1001 do
+        rn.sleep(1)
+        assert.equal(math.min(n, 1000), accepted)
+        if n <= 1000 then assert.is_number(out:take()) end
+      end
+      out:close()
+    end))
+
+    it(("stay in the queues of idle inputs: %s"):format(kind), stage.sim(function()
+      local busy, idle, got = rn.chan(), rn.chan(), nil
+      local out = make { busy, idle }
+      rn.sleep(1)
+      rn.go(function() got = idle:take() end)
+      for i = 1, 100 do
+        busy:put(i)
+        assert.equal(i, out:take())
+      end
+      idle:put "first"
+      assert.equal("first", out:take())
+      idle:put "second"
+      rn.sleep(1)
+      assert.equal("second", got)
+      out:close()
+    end))
+
+    it(("take an offer, unless one has a value: %s"):format(kind), stage.sim(function()
+      local a, b = rn.chan(), rn.chan()
+      local out = make { a, b }
+      rn.sleep(1)
+      assert.is_true(a:offer(1))
+      assert.is_not_true(b:offer(2))
+      rn.sleep(1)
+      assert.is_not_true(b:offer(2))
+      assert.equal(1, out:take())
+      rn.sleep(1)
+      assert.is_true(b:offer(3))
+      assert.equal(3, out:take())
+      out:close()
+    end))
+  end
+
+  it("pass their turn on when they are paused", stage.sim(function()
+    local a, b, out = rn.chan(2), rn.chan(), rn.chan()
+    local m = rn.mix(out)
+    m:admix(a)
+    m:admix(b)
+    a:put(1)
+    a:put(2)
+    rn.sleep(1) -- it waits to put 1
+    m:toggle { [a] = { pause = true } }
+    rn.go(function() b:put(3) end)
+    assert.equal(1, out:take())
+    assert.equal(3, out:take())
+    rn.sleep(1)
+    assert.is_nil(out:poll())
+    m:toggle { [a] = { pause = false } }
+    assert.equal(2, out:take())
+    out:close()
+  end))
+
+  it("end when the one that has the turn is cancelled, with its error", stage.sim(function()
+    local a, b = rn.chan(), rn.chan()
+    local out = rn.merge { a, b }
+    rn.go(function() a:put(1) end)
+    rn.go(function() b:put(2) end)
+    rn.sleep(1)
+    for _, row in ipairs(rn.ps()) do
+      if row.operation == "put" and row.name:find "merge" then rn.cancel(row.result, "stop") end
+    end
+    assert.same({ nil, "stop" }, { out:take() })
+    rn.sleep(1)
+    assert.is_true(a:closed() or a:stats().takes_waiting == 0)
+    assert.equal(0, b:stats().takes_waiting)
+    assert.equal(2, b:take())
+  end))
+
+  it("take from channels of other threads as well, and lose nothing", function()
+    local a, b, plain = rn.shared_chan(), rn.shared_chan(2), rn.chan()
+    local out = rn.merge { a, b, plain }
+    for i = 1, 3 do
+      rn.go(function()
+        local ch = ({ a, b, plain })[i]
+        for k = 1, 20 do ch:put(i * 100 + k) end
+        ch:close()
+      end)
+    end
+    local last, n = {}, 0
+    for value in out do
+      local i = value // 100
+      assert.equal((last[i] or 0) + 1, value % 100)
+      last[i], n = value % 100, n + 1
+    end
+    assert.equal(60, n)
+  end)
 end)
