@@ -120,7 +120,8 @@ static int gather(lua_State *L) {
 }
 
 void lua_gathering_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"gather", gather}, {"turn", gather_turn}, {"release", gather_give}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"gather", gather}, {"turn", gather_turn}, {"release", gather_give}, {NULL, NULL}};
   lua_newtable(L);
   module_register(L, functions);
   lua_setfield(L, -2, "gathering");

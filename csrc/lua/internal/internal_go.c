@@ -8,8 +8,8 @@
 #include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
-#include "lua/turn.h"
 #include "lua/ps.h"
+#include "lua/turn.h"
 
 /* ---- starting one ---- */
 

@@ -16,7 +16,11 @@
 static unsigned check_parts(lua_State *L, int i) {
   unsigned parts = 0;
   for (const char *s = luaL_checkstring(L, i); *s; s++) {
-    parts |= *s == 'l' ? TRACE_LIST : *s == 'e' ? TRACE_EDGES : *s == 'c' ? TRACE_CONTEXTS : *s == 'p' ? TRACE_IN_PARTS : TRACE_RING;
+    parts |= *s == 'l'   ? TRACE_LIST
+             : *s == 'e' ? TRACE_EDGES
+             : *s == 'c' ? TRACE_CONTEXTS
+             : *s == 'p' ? TRACE_IN_PARTS
+                         : TRACE_RING;
   }
   return parts;
 }
@@ -292,11 +296,17 @@ static int lua_label(lua_State *L) {
 
 void lua_trace_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"position", lua_position}, {"unix", lua_unix},   {"context", lua_context}, {"set_context", lua_set_context},
-      {"bytes", lua_bytes},       {"chans", lua_chans}, {"edges", lua_edges},     {"hide", lua_hide},
-      {"hold", lua_hold},         {"label", lua_label}, {"name", lua_name}, {"part", lua_part}, {"scan", lua_scan},       {"names", lua_names},
-      {"on_error", lua_on_error}, {"pause", lua_pause}, {"read", lua_read},       {"read_bytes", lua_read_bytes},
-      {"release", lua_release},   {"ring", lua_ring},   {"tap", lua_tap},         {NULL, NULL},
+      {"position", lua_position}, {"unix", lua_unix},
+      {"context", lua_context},   {"set_context", lua_set_context},
+      {"bytes", lua_bytes},       {"chans", lua_chans},
+      {"edges", lua_edges},       {"hide", lua_hide},
+      {"hold", lua_hold},         {"label", lua_label},
+      {"name", lua_name},         {"part", lua_part},
+      {"scan", lua_scan},         {"names", lua_names},
+      {"on_error", lua_on_error}, {"pause", lua_pause},
+      {"read", lua_read},         {"read_bytes", lua_read_bytes},
+      {"release", lua_release},   {"ring", lua_ring},
+      {"tap", lua_tap},           {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);
