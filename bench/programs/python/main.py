@@ -1,6 +1,8 @@
 """The programs of make bench-programs in Python, with asyncio: main.py NAME ARGUMENT..."""
 import asyncio
+import csv
 import json
+import sqlite3
 import sys
 from collections import Counter
 
@@ -59,6 +61,15 @@ async def proxy(port):
     listener = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=1024)
     print("port", listener.sockets[0].getsockname()[1], flush=True)
     await listener.serve_forever()
+
+
+def store_csv(path):
+    db = sqlite3.connect(":memory:")
+    db.execute("create table sale(id integer, name text, amount integer, city text)")
+    with open(path, newline="") as lines, db:
+        db.executemany("insert into sale values (?, ?, ?, ?)", csv.reader(lines))
+    for row in db.execute("select city, count(*), sum(amount) from sale group by city order by city"):
+        print(*row, sep="\t")
 
 
 def sum_json(path):
@@ -131,8 +142,8 @@ async def retries(n):
 
 
 if __name__ == "__main__":
-    programs = {"logs": logs, "commands": commands, "proxy": proxy, "json": sum_json, "actors": actors, "timers": timers,
-                "retries": retries}
+    programs = {"logs": logs, "commands": commands, "proxy": proxy, "json": sum_json, "csv": store_csv, "actors": actors,
+                "timers": timers, "retries": retries}
     result = programs[sys.argv[1]](*sys.argv[2:])
     if result is not None:
         try:
