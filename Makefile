@@ -121,7 +121,7 @@ $(BUILD)/runnel/$(2): $$($(1)_OBJECTS) $$(COUNTS)
 endef
 
 # Of the HTTP server, what knows no Lua: the monitor has it, too.
-ENGINE = $(patsubst %,csrc/http/server/%.c,head chunks poller listen timers wire reply conn input advance engine)
+ENGINE = $(patsubst %,csrc/http/server/%.c,head chunks poller listen timers wire part loader reply conn input advance engine)
 
 $(eval $(call c_module,TLS,tls/core.so,csrc/tls/*.c,openssl/ssl.h,-lssl -lcrypto))
 $(eval $(call c_module,NATS,nats/core.so,csrc/nats/*.c,nats/nats.h,-lnats))

@@ -53,6 +53,20 @@ static int headers(lua_State *L) {
   return 1;
 }
 
+/* request:is_plain() -> whether it asks for no range and sets no condition */
+static int is_plain(lua_State *L) {
+  const Request *request = request_at(L);
+  const char *at = request->text + strlen(request->text) + 1;
+  bool is = true;
+  for (size_t i = 0; i < request->nheaders && is; i++) {
+    is = strncasecmp(at, "If-", 3) != 0 && strcasecmp(at, "Range") != 0;
+    at += strlen(at) + 1;
+    at += strlen(at) + 1;
+  }
+  lua_pushboolean(L, is);
+  return 1;
+}
+
 /* Sends the status 100, for which the client waits before it sends the body. Call it with the lock; false without
    memory. */
 static bool send_continue(Request *request) {
@@ -201,8 +215,9 @@ typedef enum Rest {
 } Rest;
 
 /* Ends the head, adds the body (which may be empty), and makes both the response to the request, unless it has ended or
-   has a response already. Returns false if there is no memory. */
-static bool give(lua_State *L, Request *request, Reply *reply, const char *body, size_t size, Rest rest) {
+   has a response already. A part of a file, unless `part` is NULL, follows the body, and is closed at last. Returns false
+   if there is no memory. */
+static bool give(lua_State *L, Request *request, Reply *reply, const char *body, size_t size, Part *part, Rest rest) {
   lock(request);
   bool closes = rest != REST_RAW && must_close(request);
   if (closes) reply_field(reply, "Connection", "close");
@@ -216,8 +231,11 @@ static bool give(lua_State *L, Request *request, Reply *reply, const char *body,
         (Answer){.has_begun = true, .is_done = rest == REST_NONE, .closes = closes, .upgrades = rest == REST_RAW};
     request->status = reply->status;
     if (rest == REST_RAW) request->is_whole = false;
+    if (part) request->part = *part;
+    part = NULL;
   }
   unlock(L, request, ok && is_wanted);
+  if (part) part_close(part);
   bytes_free(&reply->bytes);
   return ok;
 }
@@ -250,11 +268,32 @@ static int respond(lua_State *L) {
   if (request->has_chunks) reply_field(&reply, "Transfer-Encoding", "chunked");
   if (writes && length < 0 && request->is_old) request->keeps = false;
   request->promised = !writes ? 0 : length < 0 ? UINT64_MAX : (uint64_t)length;
-  if (!give(L, request, &reply, body, has ? size : 0, writes ? REST_OF_BODY : REST_NONE))
+  if (!give(L, request, &reply, body, has ? size : 0, NULL, writes ? REST_OF_BODY : REST_NONE))
     return luaL_error(L, "not enough memory");
   lua_pushboolean(L, true);
   lua_pushboolean(L, writes);
   return 2;
+}
+
+/* request:respond_file(status, file, offset, size, name, value, ...) -> true | false, as `respond`: a response whose body
+   is a part of a file of folder.c, at least a byte, which the server reads and sends. The file is closed, or, if a header
+   is not allowed, as it was. */
+static int respond_file(lua_State *L) {
+  Request *request = request_at(L);
+  unsigned status = (unsigned)luaL_checkinteger(L, 2);
+  Part part = {.at = (off_t)luaL_checkinteger(L, 4), .left = (uint64_t)luaL_checkinteger(L, 5)};
+  check_strings(L, 6);
+  Reply reply = {0};
+  reply_begin(&reply, status, has_header(L, 6, "Date") ? NULL : &request->server->date);
+  if (!add_headers(L, 6, request, &reply)) return refused(&reply);
+  reply_length(&reply, part.left);
+  request->promised = 0;
+  part.fd = folder_take(L, 3);
+  part.is_open = part.fd >= 0;
+  if (request->is_head) part_close(&part);
+  if (!give(L, request, &reply, "", 0, &part, REST_NONE)) return luaL_error(L, "not enough memory");
+  lua_pushboolean(L, true);
+  return 1;
 }
 
 /* request:upgrade(name, value, ...) -> true | false, name or nil: a response with status 101 and these headers;
@@ -274,7 +313,7 @@ static int upgrade(lua_State *L) {
   reply_field(&reply, "Connection", "Upgrade");
   request->promised = UINT64_MAX;
   if (!request->reader) (void)request->server->rn->reader_open(L, note_bytes, request, &request->reader);
-  if (!give(L, request, &reply, "", 0, REST_RAW)) return luaL_error(L, "not enough memory");
+  if (!give(L, request, &reply, "", 0, NULL, REST_RAW)) return luaL_error(L, "not enough memory");
   lua_pushboolean(L, true);
   return 1;
 }
@@ -338,6 +377,14 @@ static int finish(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg answer_methods[] = {{"head", head},        {"headers", headers}, {"read", read_body},
-                                   {"why", why_ended},    {"respond", respond}, {"upgrade", upgrade},
-                                   {"write", write_body}, {"finish", finish},   {NULL, NULL}};
+const luaL_Reg answer_methods[] = {{"head", head},
+                                   {"headers", headers},
+                                   {"is_plain", is_plain},
+                                   {"read", read_body},
+                                   {"why", why_ended},
+                                   {"respond", respond},
+                                   {"respond_file", respond_file},
+                                   {"upgrade", upgrade},
+                                   {"write", write_body},
+                                   {"finish", finish},
+                                   {NULL, NULL}};

@@ -8,6 +8,7 @@ static void free_request(void *object) {
   Request *request = (Request *)object;
   bytes_free(&request->in);
   bytes_free(&request->out);
+  part_close(&request->part);
   handle_release(request->server);
   free(request);
 }
@@ -105,6 +106,8 @@ static void pull(Conn *conn) {
   server_lock(request->server);
   Answer *answer = &request->answer;
   (void)bytes_move(&conn->out, &request->out); /* conn->out is empty, so no memory is needed */
+  conn->part = request->part;
+  request->part = (Part){0};
   request->is_free = answer->upgrades && bytes_length(&conn->out) == 0 && !conn->wire.tls;
   if (!answer->is_given && conn->is_raw && !conn->wire.tls && bytes_length(&conn->in) == 0)
     answer->is_given =
@@ -139,6 +142,8 @@ static void end(Conn *conn, Ending ending) {
   request->conn = NULL;
   if (ending != END_COMPLETE) request->ending = ending;
   if (!request->answer.is_done) tell(request, EVENT_ENDED);
+  request->part_error = conn->part_error;
+  if (conn->part_error) tell(request, EVENT_CUT);
   server_unlock(request->server);
   handle_release(request);
 }

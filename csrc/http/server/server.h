@@ -10,7 +10,7 @@
 
    1. head and chunks parse bytes; reply writes the head of a response.
    2. listen has the listening socket, wire the bytes of a connection with or without TLS; poller waits for sockets,
-      timers for times.
+      timers for times. part is a part of a file, and loader has threads that read what of it is not in memory.
    3. conn: a connection, between its socket and its user. The user is a table of functions (ConnUser) for the head of
       a request, bytes of its body, the next bytes of the response, and the end of the request. input handles received
       bytes, advance decides what happens next: after any change it does all that is possible, and `settle` there
@@ -18,9 +18,10 @@
       says of the response (Answer).
    4. engine accepts connections, and runs the loop for all of them. It does not depend on Lua, nor do the layers above
       it: the monitor uses them, too (monitor/http.c).
-   5. thread, request, answer and module: the user that passes requests to Lua.
+   5. thread, request, answer, folder and module: the user that passes requests to Lua.
 
-   The response is a queue of bytes: Lua adds the head and the chunks, the thread only sends them. After an upgrade the
+   The response is a queue of bytes: Lua adds the head and the chunks, the thread only sends them. A part of a file may
+   follow them, which the thread reads and sends. After an upgrade the
    Lua thread sends bytes itself, if no others wait and there is no TLS, which saves a wakeup for each message
    (`send_at_once` of answer.c), and receives bytes itself, too (request_receive): a reader tells it that some have
    arrived. The server's lock keeps the connection open meanwhile. */
@@ -41,7 +42,8 @@ enum {
   EVENT_BODY = 2,    /* more of the body, or its end, has arrived */
   EVENT_ROOM = 4,    /* there is room for more of the response's body */
   EVENT_ENDED = 8,   /* the server has ended it: Request.ending */
-  EVENT_DRAINED = 16 /* an event of the server itself: it drains, and no connection is left */
+  EVENT_DRAINED = 16, /* an event of the server itself: it drains, and no connection is left */
+  EVENT_CUT = 32      /* the response was cut, since its file could not be read: Request.part_error */
 };
 
 typedef struct Server {
@@ -85,6 +87,8 @@ typedef struct Request {
   Ending ending;         /* whether and why the server has ended it */
   Bytes in;              /* bytes of the request's body that Lua has not taken */
   Bytes out;             /* bytes of the response that the connection has not taken */
+  Part part;             /* of a file: what follows them */
+  int part_error;        /* Conn.part_error, with EVENT_CUT */
   char text[];           /* method, then name and value of each header, then the target, each ended by a zero */
 } Request;
 
@@ -120,6 +124,17 @@ void request_resume(Request *request);
 /* If Lua receives from the socket of the request itself: receives bytes of another protocol. False if there is no memory.
    With the lock, so that the connection stays open; any thread. */
 bool request_receive(Request *request);
+
+/* ---- folder.c: files of a folder; in the Lua thread ---- */
+
+/* The function `open` of the module. */
+int folder_open(lua_State *L);
+
+/* The descriptor of the file at an index, which is now the caller's; -1 if it is closed. Raises if that is no file. */
+int folder_take(lua_State *L, int at);
+
+/* Makes the metatable of files. */
+void folder_init(lua_State *L);
 
 /* The methods of a request. */
 extern const luaL_Reg answer_methods[];

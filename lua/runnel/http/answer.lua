@@ -5,6 +5,7 @@ local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
 local decimal = require "runnel.internal.decimal"
 local ends = require "runnel.internal.ends"
+local file_body = require "runnel.http.file_body"
 local json = require "runnel.json"
 
 local answer = {}
@@ -62,11 +63,15 @@ end
 
 -- ---- bodies ----
 
--- Sends the values of a channel, as fast as the client reads.
+-- Sends the values of a channel, as fast as the client reads; or the file from which they would come.
 local function pump(req, ch, status, headers)
   local lib_request = req.core
   local reading <close> = setmetatable({ ch = ch }, ends.Dropping) -- luacheck: ignore 211
   local list, length = flatten(status, headers, TEXT)
+  local file <close> = lib_request.respond_file and not BARE[status] and file_body.take(ch, length) or nil
+  if file then
+    return check_sent(lib_request:respond_file(status, file.file, file.offset, file.length, table.unpack(list)))
+  end
   if not check_sent(lib_request:respond(status, nil, length or -1, table.unpack(list))) then return end
   while true do
     local piece, err = ch:take()

@@ -5,18 +5,19 @@ local check = require "runnel.internal.check"
 local conditions = require "runnel.http.conditions"
 local content_types = require "runnel.http.content_types"
 local decode = require("runnel.http.request").decode
+local current = require "runnel.internal.world"
 local descriptor = require "runnel.uv.descriptor"
-local guard = require "runnel.internal.guard"
+local file_body = require "runnel.http.file_body"
 local loop = require "runnel.uv.loop"
 
-local put_while_open = core.internal.moving.put_while_open
+local has_lib, lib = pcall(core.internal.require, "runnel.http.core") -- it may not have been built
 local uv = loop.uv
 
 ---@class runnel.http.files
 local files = {}
 
--- Bytes of a piece. A file that is not longer is sent as a string.
-local PIECE <const> = 64 * 1024
+-- What is remembered of requests: of so many paths, which are not longer.
+local MANY <const>, LONG <const> = 1000, 200
 
 local kinds = check.kinds
 local OPTIONS = { dotfiles = kinds.boolean, headers = kinds.table, index = true, symlinks = kinds.boolean,
@@ -63,9 +64,9 @@ local ABSENT = { EACCES = true, ELOOP = true, ENAMETOOLONG = true, ENOENT = true
 
 local function is_absent(err) return ABSENT[err:match "^%u+"] or false end
 
--- Opens a file in the folder. Returns its descriptor and its properties; nil if it does not exist, or a link leads out
--- of the folder; nil and the properties if it is a folder.
-local function open(settings, path)
+-- Opens a file in the folder by looking at each name of the path. Returns the file and its properties; nil if it does not
+-- exist, or a link leads out of the folder; nil and the properties if it is a folder.
+local function open_slowly(settings, path)
   local root = assert(uv.fs_realpath(settings.dir)) -- each time, since the folder may be a link whose target changes
   local real, err = real_path(root .. "/" .. path)
   local inside = root == "/" and "/" or root .. "/"
@@ -79,47 +80,22 @@ local function open(settings, path)
   local d = assert(descriptor.open(fd))
   d.name = path
   local stat = assert(uv.fs_fstat(fd))
-  if stat.type == "file" then return d, stat end
+  if stat.type == "file" then
+    return file_body.new(path, nil, d), { size = stat.size, sec = stat.mtime.sec, nsec = stat.mtime.nsec }
+  end
   d:__close()
   return nil, stat.type == "directory" and stat or nil
 end
 
--- ---- the body ----
-
--- Reads a piece of a file; raises if the file has become too short.
-local function read(d, size, offset)
-  local err, piece = d:call(uv.fs_read, d.fd, size, offset)
-  if err then error(err, 0) end
-  if piece == "" then error(d.name .. ": the file has become shorter while it was sent", 0) end
-  return piece
-end
-
-local function send_pieces(d, ch, offset, length)
-  local closing <close> = d
-  while length > 0 do
-    local ok, piece = pcall(read, closing, math.min(length, PIECE), offset)
-    if not ok then return ch:close(piece) end
-    if not put_while_open(ch, piece) then return end
-    offset, length = offset + #piece, length - #piece
-  end
-  ch:close()
-end
-
--- A part of a file: a string, or a channel if it is long. The file is closed after the last piece.
-local function part(d, offset, length)
-  if length > PIECE then
-    local ch = core.chan()
-    guard.started(guard.go(guard.close, ch, send_pieces, d, ch, offset, length), "files")
-    return ch
-  end
-  local closing <close> = d
-  local pieces = {}
-  while length > 0 do
-    local piece = read(closing, length, offset)
-    pieces[#pieces + 1] = piece
-    offset, length = offset + #piece, length - #piece
-  end
-  return table.concat(pieces)
+-- The same, without waiting where the system has all that is needed in memory, and can keep a path within a folder. A
+-- file of at most `most` bytes is then a string.
+local function open(settings, path, most)
+  if not has_lib or current.world then return open_slowly(settings, path) end
+  local file, size, sec, nsec = lib.open(settings.dir, path, settings.symlinks, most)
+  if file == nil then return open_slowly(settings, path) end
+  if not size then return nil, file and { type = "directory" } or nil end
+  if type(file) ~= "string" then file = file_body.new(path, file) end
+  return file, { size = size, sec = sec, nsec = nsec }
 end
 
 -- ---- the response ----
@@ -134,32 +110,43 @@ local function type_of(settings, name)
   return settings.types and settings.types[ending] or content_types[ending] or "application/octet-stream"
 end
 
-local function respond(req, settings, path, d, stat)
-  local modified, size, asked_for = stat.mtime.sec, stat.size, req.headers or {}
-  local tag = ('"%x-%x-%x"'):format(modified, stat.mtime.nsec, size)
-  local headers = with({ ["Content-Type"] = type_of(settings, path), ETag = tag,
-    ["Last-Modified"] = conditions.date(modified), ["Accept-Ranges"] = "bytes",
-    ["X-Content-Type-Options"] = "nosniff" }, settings.headers)
-  local status = conditions.judge(asked_for, tag, modified)
+-- What the headers of a file say of it; remembered until it changes.
+local function describe(settings, known, path, stat)
+  if known.tag and known.sec == stat.sec and known.nsec == stat.nsec and known.size == stat.size then return end
+  known.sec, known.nsec, known.size = stat.sec, stat.nsec, stat.size
+  known.tag = ('"%x-%x-%x"'):format(stat.sec, stat.nsec, stat.size)
+  known.date, known.type = conditions.date(stat.sec), type_of(settings, path)
+end
+
+local function respond(req, settings, known, file, stat, is_plain)
+  local size, asked_for = stat.size, is_plain and {} or req.headers or {}
+  local tag = known.tag
+  local headers = with({ ["Content-Type"] = known.type, ETag = tag, ["Last-Modified"] = known.date,
+    ["Accept-Ranges"] = "bytes", ["X-Content-Type-Options"] = "nosniff" }, settings.headers)
+  if type(file) == "string" then
+    headers["Content-Length"] = size
+    return 200, headers, file
+  end
+  local status = conditions.judge(asked_for, tag, stat.sec)
   if status then
-    d:__close()
+    file:close()
     return status, headers
   elseif req.method == "HEAD" then
-    d:__close()
+    file:close()
     local nothing = core.chan()
     nothing:close()
     headers["Content-Length"] = size
     return 200, headers, nothing
   end
-  local first, last = conditions.range(asked_for, tag, modified, size)
+  local first, last = conditions.range(asked_for, tag, stat.sec, size)
   if first == false then
-    d:__close()
+    file:close()
     return 416, with({ ["Content-Range"] = "bytes */" .. size }, settings.headers), "there is no such range\n"
   end
   local length = first and last - first + 1 or size
   headers["Content-Length"] = length
   if first then headers["Content-Range"] = ("bytes %d-%d/%d"):format(first, last, size) end
-  return first and 206 or 200, headers, part(d, first or 0, length)
+  return first and 206 or 200, headers, file:part(first or 0, length)
 end
 
 local function absent() return 404, nil, "there is no such file\n" end
@@ -170,22 +157,42 @@ local function add_slash(req, path)
   return 301, { Location = "./" .. path:match "[^/]*$" .. "/" .. query }, "it is a folder\n"
 end
 
+-- What is remembered of a path, as the client has sent it: `path`, decoded, or false; and what `describe` adds.
+local function recall(settings, as_sent)
+  local known = settings.known[as_sent]
+  if known then return known end
+  known = { path = below(settings, as_sent) or false }
+  if #as_sent > LONG then return known end
+  if settings.nknown == MANY then settings.known, settings.nknown = {}, 0 end
+  settings.known[as_sent], settings.nknown = known, settings.nknown + 1
+  return known
+end
+
+-- Whether a request is a GET without conditions and ranges. Other functions may have changed the headers.
+local function is_plain(req)
+  local lib_request = rawget(req, "headers") == nil and rawget(req, "core")
+  return req.method == "GET" and lib_request and lib_request.is_plain and lib_request:is_plain()
+end
+
 local function handle(settings, req)
   if req.method ~= "GET" and req.method ~= "HEAD" then
     return 405, { Allow = "GET, HEAD" }, "files can only be read\n"
   end
   local as_sent = asked(req)
-  local path = below(settings, as_sent)
+  local known = recall(settings, as_sent)
+  local path, plain = known.path, is_plain(req)
   if not path then return absent() end
-  local d, stat = open(settings, path)
-  if not d and stat then
+  local most = plain and file_body.PIECE or -1
+  local file, stat = open(settings, path, most)
+  if not file and stat then
     if path ~= "" and path:sub(-1) ~= "/" then return add_slash(req, as_sent) end
     if not settings.index then return absent() end
     path = path .. settings.index
-    d, stat = open(settings, path)
+    file, stat = open(settings, path, most)
   end
-  if not d then return absent() end
-  return respond(req, settings, path, d, stat)
+  if not file then return absent() end
+  describe(settings, known, path, stat)
+  return respond(req, settings, known, file, stat, plain)
 end
 
 ---Makes a function for http.serve, or for a route such as "/static/*path", that serves the files of a folder. It
@@ -207,7 +214,7 @@ function files.files(dir, opts)
   local index = opts.index == nil and "index.html" or opts.index
   if dir:sub(1, 1) ~= "/" then dir = uv.cwd() .. "/" .. dir end
   local settings = { dir = dir, index = index, headers = opts.headers, types = opts.types, dotfiles = opts.dotfiles,
-    symlinks = opts.symlinks }
+    symlinks = opts.symlinks, known = {}, nknown = 0 }
   return function(req) return handle(settings, req) end
 end
 
