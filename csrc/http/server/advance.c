@@ -215,6 +215,10 @@ void advance_timer(Conn *conn) {
   int64_t now = conn->hub->now;
   bool is_over = (conn->phase == PHASE_HEAD || conn->phase == PHASE_LINGER) && now >= conn->until;
   bool is_late = conn->request && !conn->answer.has_begun && limits->request && now >= conn->since + limits->request;
+  if (is_late && bytes_length(&conn->out) == 0) { /* unless the user has just given it */
+    conn->hub->user->pull(conn);
+    is_late = !conn->answer.has_begun;
+  }
   bool has_gone = may_be_gone(conn) && now >= conn->since + GRACE;
   bool reads_nothing = pace_is_over(&conn->writing, now) && !reads_slowly(conn);
   if (reads_nothing)

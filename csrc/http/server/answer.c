@@ -73,6 +73,7 @@ static bool send_continue(Request *request) {
   static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
   if (!request->expects || request->answer.has_begun) return true;
   request->expects = !bytes_add(&request->out, text, sizeof text - 1);
+  request->is_continued = true;
   return !request->expects;
 }
 
@@ -214,6 +215,31 @@ typedef enum Rest {
   REST_RAW      /* another protocol */
 } Rest;
 
+/* The shortest body that this thread sends: a shorter one is sent sooner by the thread, which must be woken anyway. */
+enum { DIRECT_LEAST = 16 * 1024 };
+
+/* Sends the head, which it removes, and the body, as much as the socket takes; *has_begun: some bytes. Returns how many
+   bytes of the body. Only if nothing else can be sent on the connection meanwhile. With the lock, which it releases for
+   that time. */
+static size_t send_directly(Request *request, Reply *reply, const char *body, size_t size, bool *has_begun) {
+  Server *server = request->server;
+  if (size < DIRECT_LEAST || reply->failed || server->engine.hub.context || !request->conn || request->ending ||
+      request->answer.has_begun || !request->is_whole || request->is_continued)
+    return 0;
+  const Wire *wire = &request->conn->wire;
+  size_t of_head = bytes_length(&reply->bytes);
+  request->is_lent = true;
+  server_unlock(server);
+  size_t n = wire_send_two(wire, bytes_first(&reply->bytes), of_head, body, size); /* 0: the thread finds out why */
+  server_lock(server);
+  request->is_lent = false;
+  (void)pthread_cond_broadcast(&server->returned);
+  if (n < of_head) of_head = n;
+  bytes_drop(&reply->bytes, of_head);
+  *has_begun = n > 0;
+  return n - of_head;
+}
+
 /* Ends the head, adds the body (which may be empty), and makes both the response to the request, unless it has ended or
    has a response already. A part of a file, unless `part` is NULL, follows the body, and is closed at last. Returns false
    if there is no memory. */
@@ -223,18 +249,23 @@ static bool give(lua_State *L, Request *request, Reply *reply, const char *body,
   if (closes) reply_field(reply, "Connection", "close");
   else if (request->is_old) reply_field(reply, "Connection", "keep-alive");
   reply_end(reply);
-  reply_add(reply, body, size);
+  bool has_begun = false;
+  size_t sent = send_directly(request, reply, body, size, &has_begun);
+  reply_add(reply, body + sent, size - sent);
   bool is_wanted = !request->answer.has_begun && !request->ending;
   bool ok = !reply->failed && (!is_wanted || bytes_move(&request->out, &reply->bytes));
-  if (ok && is_wanted) {
-    request->answer =
-        (Answer){.has_begun = true, .is_done = rest == REST_NONE, .closes = closes, .upgrades = rest == REST_RAW};
+  if ((ok && is_wanted) || has_begun) {
+    request->answer = (Answer){.has_begun = true,
+                               .is_done = rest == REST_NONE,
+                               .is_cut = !ok,
+                               .closes = closes,
+                               .upgrades = rest == REST_RAW};
     request->status = reply->status;
     if (rest == REST_RAW) request->is_whole = false;
     if (part) request->part = *part;
     part = NULL;
   }
-  unlock(L, request, ok && is_wanted);
+  unlock(L, request, (ok && is_wanted) || has_begun);
   if (part) part_close(part);
   bytes_free(&reply->bytes);
   return ok;

@@ -63,23 +63,36 @@ static int close_file(lua_State *L) {
   return 0;
 }
 
-/* Pushes the bytes of a file, if all are in memory; or nil. */
-static void push_bytes(lua_State *L, int fd, size_t size) {
-  luaL_Buffer buffer;
-  char *to = luaL_buffinitsize(L, &buffer, size);
-  ptrdiff_t n = size ? part_read(fd, to, size, 0) : 0;
-  luaL_pushresultsize(&buffer, n > 0 ? (size_t)n : 0);
-  if (n == (ptrdiff_t)size) return;
+/* The longest file that is read at once. */
+enum { AT_ONCE = 64 * 1024 };
+
+/* Pushes a buffer of AT_ONCE bytes: always the same one, the first upvalue, since new memory costs more than the read. */
+static char *push_buffer(lua_State *L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  if (!lua_isnil(L, -1)) return (char *)lua_touserdata(L, -1);
   lua_pop(L, 1);
-  lua_pushnil(L);
+  char *buffer = (char *)lua_newuserdatauv(L, AT_ONCE, 0);
+  lua_pushvalue(L, -1);
+  lua_replace(L, lua_upvalueindex(1));
+  return buffer;
 }
 
-/* open(folder, path, leaves, most) -> file or bytes, size, s and ns of its last change | false: there is none |
-   "folder" | nil: only a closer look can tell. A file of at most `most` bytes that are in memory is read at once.
-   `leaves`: symbolic links may lead out of the folder. */
-int folder_open(lua_State *L) {
+/* Pushes the bytes of a file and returns true, if they are in memory. */
+static bool push_bytes(lua_State *L, int fd, size_t size) {
+  char *buffer = push_buffer(L);
+  ptrdiff_t n = size ? part_read(fd, buffer, size, 0) : 0;
+  if (n == (ptrdiff_t)size) lua_pushlstring(L, buffer, size);
+  return n == (ptrdiff_t)size;
+}
+
+/* open(folder, path, leaves, reads) -> file or bytes, size, s and ns of its last change | false: there is none |
+   "folder" | nil: only a closer look can tell. `leaves`: symbolic links may lead out of the folder. `reads`: a file of at
+   most 64 KB that are in memory is read at once. */
+static int open_file(lua_State *L) {
+  enum { FILE_AT = 5 }; /* the index of the userdata */
   const char *folder = luaL_checkstring(L, 1), *path = luaL_checkstring(L, 2);
-  lua_Integer most = luaL_checkinteger(L, 4);
+  bool reads = lua_toboolean(L, 4);
+  lua_settop(L, FILE_AT - 1);
   File *file = (File *)lua_newuserdatauv(L, sizeof *file, 0);
   file->fd = -1;
   luaL_setmetatable(L, FILE_TYPE);
@@ -98,14 +111,11 @@ int folder_open(lua_State *L) {
     else lua_pushboolean(L, false);
     return 1;
   }
-  if (stat.st_size <= most) {
-    push_bytes(L, file->fd, (size_t)stat.st_size);
-    if (lua_isnil(L, -1)) {
-      lua_pop(L, 1);
-    } else {
-      (void)close(file->fd);
-      file->fd = -1;
-    }
+  if (reads && stat.st_size <= AT_ONCE && push_bytes(L, file->fd, (size_t)stat.st_size)) {
+    (void)close(file->fd);
+    file->fd = -1;
+  } else {
+    lua_pushvalue(L, FILE_AT);
   }
   lua_pushinteger(L, (lua_Integer)stat.st_size);
   lua_pushinteger(L, (lua_Integer)stat.st_mtim.tv_sec);
@@ -138,6 +148,11 @@ int folder_take(lua_State *L, int at) {
 static int take_file(lua_State *L) {
   lua_pushinteger(L, folder_take(L, 1));
   return 1;
+}
+
+void folder_push_open(lua_State *L) {
+  lua_pushnil(L); /* its buffer, before the first use */
+  lua_pushcclosure(L, open_file, 1);
 }
 
 void folder_init(lua_State *L) {

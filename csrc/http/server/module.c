@@ -102,6 +102,7 @@ static int start(lua_State *L) {
   Server *server = (Server *)handle_new(L, &server_type, sizeof *server, 1);
   server->rn = runnel_get_functions(L);
   (void)pthread_mutex_init(&server->lock, NULL);
+  (void)pthread_cond_init(&server->returned, NULL);
   events_init(&server->events, server->rn, server, deliver, NULL);
   lua_pushvalue(L, 3);
   lua_setiuservalue(L, -2, SERVER_HANDLER);
@@ -153,7 +154,7 @@ static int tally(lua_State *L) {
 }
 
 int luaopen_runnel_http_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"open", folder_open}, {"start", start}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"start", start}, {NULL, NULL}};
   static const luaL_Reg servers[] = {{"stop", stop}, {"drain", drain}, {"tally", tally}, {NULL, NULL}};
   luaL_checkversion(L);
   (void)runnel_get_functions(L);
@@ -161,5 +162,7 @@ int luaopen_runnel_http_core(lua_State *L) {
   handle_open(L, &request_type, answer_methods);
   folder_init(L);
   luaL_newlib(L, functions);
+  folder_push_open(L);
+  lua_setfield(L, -2, "open");
   return 1;
 }

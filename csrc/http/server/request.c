@@ -101,9 +101,16 @@ static void complete_body(Conn *conn) {
 
 /* ---- the response ---- */
 
+/* Waits until the socket is not lent to the Lua thread. With the lock. */
+static void take_back(const Request *request) {
+  Server *server = request->server;
+  while (request->is_lent) (void)pthread_cond_wait(&server->returned, &server->lock);
+}
+
 static void pull(Conn *conn) {
   Request *request = (Request *)conn->request;
   server_lock(request->server);
+  take_back(request);
   Answer *answer = &request->answer;
   (void)bytes_move(&conn->out, &request->out); /* conn->out is empty, so no memory is needed */
   conn->part = request->part;
@@ -137,6 +144,7 @@ static void receive_rest(Request *request) {
 static void end(Conn *conn, Ending ending) {
   Request *request = (Request *)conn->request;
   server_lock(request->server);
+  take_back(request);
   tally_ended(&request->server->tally, status_of(conn, request, ending), conn->hub->now - conn->since);
   receive_rest(request);
   request->conn = NULL;

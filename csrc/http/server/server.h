@@ -24,7 +24,10 @@
    follow them, which the thread reads and sends. After an upgrade the
    Lua thread sends bytes itself, if no others wait and there is no TLS, which saves a wakeup for each message
    (`send_at_once` of answer.c), and receives bytes itself, too (request_receive): a reader tells it that some have
-   arrived. The server's lock keeps the connection open meanwhile. */
+   arrived. The server's lock keeps the connection open meanwhile.
+
+   A long string is sent by the Lua thread, too, since a copy for the thread costs more (`send_directly` of answer.c).
+   The socket is lent to it for one send, which does not wait: Request.is_lent. */
 #ifndef RUNNEL_HTTP_SERVER_H
 #define RUNNEL_HTTP_SERVER_H
 
@@ -56,6 +59,7 @@ typedef struct Server {
   ReplyDate date;             /* used by the Lua thread */
   Engine engine;              /* used by the thread */
   pthread_mutex_t lock;       /* guards the rest, and parts of each Request */
+  pthread_cond_t returned;    /* a Request is not lent any more */
   List resumed;               /* Request.resumed: those that Lua has changed, with a hold for each */
   Tally tally;                /* of its requests */
 } Server;
@@ -75,6 +79,8 @@ typedef struct Request {
   Conn *conn;        /* NULL once the connection has finished; Server.lock guards this and the rest */
   Link resumed;      /* in Server.resumed, or in the thread's list of those that it looks at */
   bool expects;      /* the client waits for a status of 100 */
+  bool is_continued; /* it has got, or will get, that status */
+  bool is_lent;      /* the Lua thread sends on the socket: the thread must leave it alone, and open */
   Answer answer;     /* what the connection is told of the response */
   unsigned status;   /* of the response */
   bool is_free;      /* the protocol has changed, and Lua may send: the connection has nothing to send, and no TLS */
@@ -127,8 +133,8 @@ bool request_receive(Request *request);
 
 /* ---- folder.c: files of a folder; in the Lua thread ---- */
 
-/* The function `open` of the module. */
-int folder_open(lua_State *L);
+/* Pushes the function `open` of the module. */
+void folder_push_open(lua_State *L);
 
 /* The descriptor of the file at an index, which is now the caller's; -1 if it is closed. Raises if that is no file. */
 int folder_take(lua_State *L, int at);

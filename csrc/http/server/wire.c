@@ -2,8 +2,10 @@
 #include "http/server/wire.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <linux/sockios.h>
@@ -70,6 +72,13 @@ static bool send_raw(const Wire *wire, Bytes *bytes) {
     bytes_drop(bytes, (size_t)n);
   }
   return true;
+}
+
+size_t wire_send_two(const Wire *wire, const char *first, size_t nfirst, const char *second, size_t nsecond) {
+  struct iovec parts[] = {{(void *)(uintptr_t)first, nfirst}, {(void *)(uintptr_t)second, nsecond}};
+  struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+  ssize_t n = sendmsg(wire->fd, &message, MSG_NOSIGNAL);
+  return n > 0 ? (size_t)n : 0;
 }
 
 /* Adds to `sealed` what the session wants to send; false if there is no memory. */

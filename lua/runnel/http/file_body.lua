@@ -3,6 +3,7 @@
 ---sent, the server's thread reads the file itself.
 
 local core = require "runnel.core"
+local answer = require "runnel.http.answer"
 local descriptor = require "runnel.uv.descriptor"
 local guard = require "runnel.internal.guard"
 local loop = require "runnel.uv.loop"
@@ -57,12 +58,9 @@ end
 
 -- ---- channels ----
 
--- The files of channels from which nothing was read.
-local untouched = setmetatable({}, { __mode = "k" })
-
 local function send_pieces(self, ch)
   if self.is_sent then return end
-  untouched[ch] = nil
+  answer.untouched[ch] = nil
   local closing <close> = self -- luacheck: ignore 211
   local offset, length = self.offset, self.length
   while length > 0 do
@@ -82,7 +80,7 @@ function Body:part(offset, length)
   if length > bodies.PIECE then
     local ch = core.chan()
     self.offset, self.length = offset, length
-    if self.file then untouched[ch] = self end
+    if self.file then answer.untouched[ch] = self end
     guard.started(guard.go(guard.close, ch, send_pieces, self, ch), "files")
     return ch
   end
@@ -94,19 +92,6 @@ function Body:part(offset, length)
     offset, length = offset + #piece, length - #piece
   end
   return table.concat(pieces)
-end
-
----Takes the file of a body, which is then the caller's: nothing was read from the channel, nobody waits for a piece of
----it, and the part has this length. The channel is closed.
----@param ch runnel.Channel<string>
----@param length? integer
----@return runnel.http.FileBody? body nil: read the channel
-function bodies.take(ch, length)
-  local self = untouched[ch]
-  if not self or self.length ~= length or ch:closed() or ch:stats().takes_waiting > 0 then return nil end
-  untouched[ch], self.is_sent = nil, true
-  ch:close()
-  return self
 end
 
 return bodies

@@ -87,11 +87,11 @@ local function open_slowly(settings, path)
   return nil, stat.type == "directory" and stat or nil
 end
 
--- The same, without waiting where the system has all that is needed in memory, and can keep a path within a folder. A
--- file of at most `most` bytes is then a string.
-local function open(settings, path, most)
+-- The same, without waiting where the system has all that is needed in memory, and can keep a path within a folder. With
+-- `reads`, a file that is not too long is then a string.
+local function open(settings, path, reads)
   if not has_lib or current.world then return open_slowly(settings, path) end
-  local file, size, sec, nsec = lib.open(settings.dir, path, settings.symlinks, most)
+  local file, size, sec, nsec = lib.open(settings.dir, path, settings.symlinks, reads)
   if file == nil then return open_slowly(settings, path) end
   if not size then return nil, file and { type = "directory" } or nil end
   if type(file) ~= "string" then file = file_body.new(path, file) end
@@ -182,13 +182,12 @@ local function handle(settings, req)
   local known = recall(settings, as_sent)
   local path, plain = known.path, is_plain(req)
   if not path then return absent() end
-  local most = plain and file_body.PIECE or -1
-  local file, stat = open(settings, path, most)
+  local file, stat = open(settings, path, plain)
   if not file and stat then
     if path ~= "" and path:sub(-1) ~= "/" then return add_slash(req, as_sent) end
     if not settings.index then return absent() end
     path = path .. settings.index
-    file, stat = open(settings, path, most)
+    file, stat = open(settings, path, plain)
   end
   if not file then return absent() end
   describe(settings, known, path, stat)
