@@ -286,6 +286,75 @@ describe("http.files", function()
     http.close_idle()
   end)
 
+  describe("with precompressed files", function()
+    local function get(name, accepted, more, opts)
+      opts = opts or { precompressed = true }
+      local headers = { ["accept-encoding"] = accepted }
+      for key, value in pairs(more or {}) do headers[key] = value end
+      return ask("/" .. name, headers, opts)
+    end
+
+    setup(function()
+      for _, name in ipairs { "c.js", "c.js.gz", "c.js.br", "c.js.zst", "old.js.gz", "old.js", "one.js", "one.js.gz" } do
+        write("www/" .. name, name)
+        luv.fs_utime(dir .. "/www/" .. name, 1000, 1000)
+      end
+      luv.fs_utime(dir .. "/www/old.js", 1000, 1001)
+      write("www/alone.js.gz", "x")
+      assert(luv.fs_symlink("../private/key", dir .. "/www/one.js.br"))
+      assert(luv.fs_mkdir(dir .. "/www/one.js.zst", 448))
+    end)
+
+    both("gives the one that the client prefers, with a tag of its own", function()
+      local cases = {
+        { "c.js", nil, "c.js" }, { "c.js", "", "c.js" }, { "c.js", "identity", "c.js" }, { "c.js", "gzip", "c.js.gz" },
+        { "c.js", "GZIP", "c.js.gz" }, { "c.js", "gzip, deflate, br", "c.js.br" }, { "c.js", "gzip, br, zstd", "c.js.zst" },
+        { "c.js", "gzip;q=1.0, br;q=0.8", "c.js.gz" }, { "c.js", "gzip;q=0, br;q=0", "c.js" },
+        { "c.js", "br;q=0.5;x=1", "c.js" }, { "c.js", "*", "c.js.zst" }, { "c.js", "*;q=0.1, zstd;q=0", "c.js.br" },
+        { "c.js", "*;q=0, gzip", "c.js.gz" }, { "c.js", "gzip;q=0.5, identity;q=0.7", "c.js" },
+        { "c.js", "gzip ; q = 0.5 ,, br;q=x", "c.js.gz" }, { "c.js", "gzip;q=0.001", "c.js.gz" },
+        { "one.js", "gzip, br, zstd", "one.js.gz" }, { "one.js", "br", "one.js" }, { "old.js", "gzip", "old.js" },
+      }
+      local names = { gz = "gzip", br = "br", zst = "zstd" }
+      local tags = {}
+      for _, case in ipairs(cases) do
+        local name, accepted, body = table.unpack(case, 1, 3)
+        local status, headers, got = get(name, accepted)
+        assert.same({ 200, body }, { status, got }, accepted)
+        assert.equal(names[body:match "%.(%w+)$"], headers["Content-Encoding"])
+        assert.same({ "text/javascript; charset=utf-8", "Accept-Encoding" }, { headers["Content-Type"], headers.Vary })
+        assert.is_true(not tags[headers.ETag] or tags[headers.ETag] == body)
+        tags[headers.ETag] = body
+      end
+      assert.equal(404, (get("alone.js", "gzip")))
+      assert.equal("c.js", (select(3, get("c.js", "gzip", nil, {}))))
+      assert.is_nil((select(2, get("c.js", "gzip", nil, {}))).Vary)
+    end)
+
+    both("judges conditions and ranges of the compressed file", function()
+      local _, plain = get "c.js"
+      local _, packed = get("c.js", "gzip")
+      for _, way in ipairs { { nil, plain.ETag, 304 }, { nil, packed.ETag, 200 }, { "gzip", packed.ETag, 304 },
+        { "gzip", plain.ETag, 200 } } do
+        local status, headers = get("c.js", way[1], { ["if-none-match"] = way[2] })
+        assert.equal(way[3], status)
+        assert.equal("Accept-Encoding", headers.Vary)
+      end
+      local status, headers, body = get("c.js", "gzip", { range = "bytes=5-" })
+      assert.same({ 206, "gz", "bytes 5-6/7", "gzip" },
+        { status, body, headers["Content-Range"], headers["Content-Encoding"] })
+      status, headers = ask("HEAD /c.js", { ["accept-encoding"] = "br" }, { precompressed = true })
+      assert.same({ 200, 7, "br" }, { status, headers["Content-Length"], headers["Content-Encoding"] })
+      assert.same({ 416, "Accept-Encoding" }, { (function(code, more) return code, more.Vary end)(
+        get("c.js", "gzip", { range = "bytes=9-" })) })
+    end)
+
+    it("keeps the program's own Vary", function()
+      local function vary(value) return select(2, get("c.js", "gzip", nil, { precompressed = true, headers = value })).Vary end
+      assert.same({ "Origin, Accept-Encoding", "A, B, Accept-Encoding" }, { vary { vary = "Origin" }, vary { Vary = { "A", "B" } } })
+    end)
+  end)
+
   it("checks its arguments at the caller's line", function()
     raises("files: a folder expected, got nothing", function() local _ = files() end)
     raises("files: .*/nowhere", function() local _ = files "/nowhere" end)
@@ -293,6 +362,7 @@ describe("http.files", function()
     raises("files: unknown option \"dots\"; known: dotfiles", function() local _ = files(dir, { dots = true }) end)
     raises("files: index: the name of a file", function() local _ = files(dir, { index = "../a" }) end)
     raises("files: headers: a table expected", function() local _ = files(dir, { headers = 1 }) end)
+    raises("files: precompressed: true or false expected", function() local _ = files(dir, { precompressed = "gz" }) end)
     raises("files: symlinks: true or false expected", function() local _ = files(dir, { symlinks = 1 }) end)
     raises("files: types: a table expected", function() local _ = files(dir, { types = 1 }) end)
     require("runnel.sim").run(function()

@@ -20,8 +20,12 @@ local files = {}
 local MANY <const>, LONG <const> = 1000, 200
 
 local kinds = check.kinds
-local OPTIONS = { dotfiles = kinds.boolean, headers = kinds.table, index = true, symlinks = kinds.boolean,
-  types = kinds.table }
+local OPTIONS = { dotfiles = kinds.boolean, headers = kinds.table, index = true, precompressed = kinds.boolean,
+  symlinks = kinds.boolean, types = kinds.table }
+
+-- Compressed forms of a file, the shortest one first.
+local FORMS <const> = { { name = "zstd", ending = ".zst" }, { name = "br", ending = ".br" },
+  { name = "gzip", ending = ".gz" } }
 
 ---The options of http.files.
 ---@class runnel.http.FilesOptions
@@ -30,6 +34,8 @@ local OPTIONS = { dotfiles = kinds.boolean, headers = kinds.table, index = true,
 ---@field types? table<string, string> more content types, by the extension of the file's name in lower case
 ---@field dotfiles? boolean whether files and folders whose names begin with a dot are served; default false
 ---@field symlinks? boolean whether symbolic links may lead out of the folder; default false
+---@field precompressed? boolean whether a client that accepts it gets FILE.zst, FILE.br or FILE.gz in place of FILE;
+---default false
 
 -- ---- from the path to a file ----
 
@@ -114,15 +120,40 @@ end
 local function describe(settings, known, path, stat)
   if known.tag and known.sec == stat.sec and known.nsec == stat.nsec and known.size == stat.size then return end
   known.sec, known.nsec, known.size = stat.sec, stat.nsec, stat.size
-  known.tag = ('"%x-%x-%x"'):format(stat.sec, stat.nsec, stat.size)
+  known.tag = ('"%x-%x-%x%s"'):format(stat.sec, stat.nsec, stat.size, known.encoding and "-" .. known.encoding or "")
   known.date, known.type = conditions.date(stat.sec), type_of(settings, path)
+end
+
+-- The form of a file that the client likes best: `file`, or a compressed one, with its properties and what is known of
+-- it. Only one file stays open.
+local function choose(settings, known, path, file, stat, headers)
+  local weights = conditions.encodings(headers["accept-encoding"])
+  local best, likes, found = nil, weights.identity or 0, nil
+  for _, form in ipairs(FORMS) do
+    local weight = weights[form.name] or weights["*"] or 0
+    if weight > 0 and (weight > likes or not best and weight == likes) then
+      local other, its = open(settings, path .. form.ending, false)
+      if other and (its.sec < stat.sec or its.sec == stat.sec and its.nsec < stat.nsec) then
+        other:close() -- it is of an earlier version of the file
+      elseif other then
+        if best then best:close() end
+        best, likes, found = other, weight, its
+        known[form.name] = known[form.name] or { encoding = form.name }
+        known.chosen = known[form.name]
+      end
+    end
+  end
+  if not best then return file, stat, known end
+  file:close()
+  return best, found, known.chosen
 end
 
 local function respond(req, settings, known, file, stat, is_plain)
   local size, asked_for = stat.size, is_plain and {} or req.headers or {}
   local tag = known.tag
   local headers = with({ ["Content-Type"] = known.type, ETag = tag, ["Last-Modified"] = known.date,
-    ["Accept-Ranges"] = "bytes", ["X-Content-Type-Options"] = "nosniff" }, settings.headers)
+    ["Accept-Ranges"] = "bytes", ["X-Content-Type-Options"] = "nosniff", ["Content-Encoding"] = known.encoding },
+    settings.headers)
   if type(file) == "string" then
     headers["Content-Length"] = size
     return 200, headers, file
@@ -180,7 +211,7 @@ local function handle(settings, req)
   end
   local as_sent = asked(req)
   local known = recall(settings, as_sent)
-  local path, plain = known.path, is_plain(req)
+  local path, plain = known.path, not settings.precompressed and is_plain(req)
   if not path then return absent() end
   local file, stat = open(settings, path, plain)
   if not file and stat then
@@ -190,8 +221,20 @@ local function handle(settings, req)
     file, stat = open(settings, path, plain)
   end
   if not file then return absent() end
+  if settings.precompressed then file, stat, known = choose(settings, known, path, file, stat, req.headers or {}) end
   describe(settings, known, path, stat)
   return respond(req, settings, known, file, stat, plain)
+end
+
+-- The program's headers, and Vary.
+local function with_vary(headers)
+  local copy, others = { Vary = "Accept-Encoding" }, nil
+  for name, value in pairs(headers or {}) do
+    if type(name) == "string" and name:lower() == "vary" then others = value else copy[name] = value end
+  end
+  if type(others) == "table" then others = table.concat(others, ", ") end
+  if others then copy.Vary = others .. ", Accept-Encoding" end
+  return copy
 end
 
 ---Makes a function for http.serve, or for a route such as "/static/*path", that serves the files of a folder. It
@@ -212,7 +255,8 @@ function files.files(dir, opts)
   if stat.type ~= "directory" then error(("files: a folder expected, and %s is a %s"):format(dir, stat.type), 2) end
   local index = opts.index == nil and "index.html" or opts.index
   if dir:sub(1, 1) ~= "/" then dir = uv.cwd() .. "/" .. dir end
-  local settings = { dir = dir, index = index, headers = opts.headers, types = opts.types, dotfiles = opts.dotfiles,
+  local headers = opts.precompressed and with_vary(opts.headers) or opts.headers
+  local settings = { dir = dir, index = index, headers = headers, precompressed = opts.precompressed, types = opts.types, dotfiles = opts.dotfiles,
     symlinks = opts.symlinks, known = {}, nknown = 0 }
   return function(req) return handle(settings, req) end
 end
