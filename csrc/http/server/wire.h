@@ -19,7 +19,6 @@ typedef struct Wire {
   Tls *tls;                 /* the session; owned; NULL without TLS */
   bool has_begun;           /* bytes of the session have been received */
   bool has_failed;          /* the session has failed: only its alert is still sent */
-  Bytes sealed;             /* encrypted bytes that the socket has not taken */
 } Wire;
 
 /* Closes the socket and frees the rest. */
@@ -38,7 +37,7 @@ size_t wire_send_two(const Wire *wire, const char *first, size_t nfirst, const c
 
 /* Whether all that wire_send was given has been sent. */
 static inline bool wire_is_flushed(const Wire *wire) {
-  return bytes_length(&wire->sealed) == 0 && (!wire->tls || wire->lib->pending(wire->tls) == 0);
+  return !wire->tls || wire->lib->pending(wire->tls) == 0;
 }
 
 /* Call it when nothing more will be sent: ends the TLS session, if there is one. wire_send sends the bytes that this

@@ -1,4 +1,4 @@
-// main FOLDER [CERTIFICATE KEY]: serves the files of a folder, and /string, a text of 100 KB. Prints its port.
+// A server of make bench-web. main FOLDER [CERTIFICATE KEY]: serves the files of a folder, and /string, a text of 100 KB. Prints its port.
 package main
 
 import (
