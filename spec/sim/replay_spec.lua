@@ -79,7 +79,7 @@ describe("in each of eight processes", function()
   end)
 end)
 
-describe("each call of the manual that parks", function()
+describe("each call of the manual that parks #heavy", function()
   if not pcall(require, "luv") then return pending "luv is not installed" end
 
   it("goes the same way in two processes, and the second time as the first", function()

@@ -2,8 +2,8 @@
 ---`make check-specs-long`.
 ---
 ---They differ in how often something is repeated: see `times`. A spec that only the long form runs has the tag #long.
----The other tags are #slow, for specs that wait in real time, and #heavy, for those that compute much. Runs with
----sanitizers leave out #slow; the run under valgrind leaves out both.
+---The other tags are #slow, for specs that wait in real time, and #heavy, for those that compute much. The run with
+---gcc's sanitizers and the one under valgrind leave out both, the run with clang's leaves out #slow only.
 
 local long = {}
 

@@ -155,7 +155,9 @@ local function run(kind, fault, disturbances)
   local counts = processes.counts
   counts.operations, counts.lives = sorted.count, #processes.logs - 1
   for name, n in pairs(place.counts) do counts[name] = n end
-  return sorted:check(log, rn.now(), place.is_strict), counts
+  local problems, forgot = sorted:check(log, rn.now(), place.is_strict, not nats_server.is_since "2.11")
+  if forgot then counts.numbers_forgotten = 1 end
+  return problems, counts
 end
 
 local function shown(counts)

@@ -98,6 +98,19 @@ local function with_repeats(operations)
   return all
 end
 
+-- Whether the server has given a number of the work queue to two messages: it has forgotten the numbers.
+local function has_number_twice(self)
+  local ids = {}
+  for id, operations in pairs(self.messages) do
+    for _, operation in ipairs(operations) do
+      local sequence = operation.what == "put" and operation.sequence
+      if sequence and ids[sequence] and not operation.is_duplicate then return true end
+      if sequence then ids[sequence] = id end
+    end
+  end
+  return false
+end
+
 -- Over NATS a message may come again after its acknowledgement (docs/machines.md): each that was put has been done.
 local function check_done(self, problems)
   for id, operations in pairs(self.messages) do
@@ -126,8 +139,10 @@ end
 ---@param log { sequence: integer, value: any }[] what the stream "log" has at the end
 ---@param at number the time of the end, when the work queue is empty
 ---@param is_strict boolean messages never come again after their acknowledgement, and writes never happen twice
+---@param forgets boolean the server may forget the numbers of a work queue, and then lose messages
 ---@return string[] problems
-function Sorted:check(log, at, is_strict)
+---@return boolean forgot whether it did
+function Sorted:check(log, at, is_strict, forgets)
   local ids, by_value = {}, {}
   for _, put in ipairs(self.puts) do by_value[put.value] = put.id end
   for i, message in ipairs(log) do
@@ -141,8 +156,9 @@ function Sorted:check(log, at, is_strict)
   check_all(keys, "the key", models.kv, problems)
   check_all(self.results, "the result", models.once, problems)
   if not is_strict then
-    check_done(self, problems)
-    return problems
+    local forgot = forgets and has_number_twice(self)
+    if not forgot then check_done(self, problems) end
+    return problems, forgot
   end
   local messages = {}
   for id, operations in pairs(self.messages) do
@@ -150,7 +166,7 @@ function Sorted:check(log, at, is_strict)
     table.insert(messages[id], { process = "end", what = "gone", call = at, back = at })
   end
   check_all(messages, "the message", models.message, problems)
-  return problems
+  return problems, false
 end
 
 return read

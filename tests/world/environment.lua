@@ -80,11 +80,13 @@ end
 -- What libcurl and the system say, and the world: the same in other words.
 local WORDS = {
   { "cannot connect: [%a ]+; the request may have been done", "no response" },
+  { "cannot connect: Connection reset by peer", "no response" },
   { "the connection was closed before the response.*", "no response" },
   { "transfer closed with outstanding read data remaining", "cut" },
   { "the connection has ended in the middle of the body", "cut" },
   { "Operation timed out after.*", "late" }, { "Connection timed out after.*", "late" }, { "no response after %d+ ms",
     "late" },
+  { "Failed to resolve host .* with timeout after.*", "late" }, { "Resolving timed out after.*", "late" },
   { "Empty reply from server", "no response" }, { "the connection has ended without a response", "no response" },
   { "Recv failure: Connection reset by peer", "no response" }, { "ECONNRESET: connection reset by peer$",
     "no response" },

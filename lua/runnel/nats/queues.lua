@@ -3,7 +3,6 @@
 
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
-local days = require "runnel.internal.days"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
 local reports = require "runnel.queue.report"
@@ -13,6 +12,7 @@ local shared = require "runnel.queue.queues"
 local patience = require "runnel.nats.internal.patience"
 local pmap = require "runnel.rn.pmap"
 local sign = require "runnel.internal.sign"
+local timestamp = require "runnel.nats.internal.timestamp"
 local who = require "runnel.nats.internal.who"
 
 local queues = {}
@@ -77,14 +77,10 @@ end
 
 -- ---- times ----
 
--- The age in ms of a server's timestamp, such as 2024-05-06T07:08:09.123456789Z; by this machine's clock.
+-- The age in ms of a server's timestamp, by this machine's clock.
 local function age(text)
-  local year, month, day, hour, minute, second, zone = text:match "^(%d+)-(%d+)-(%d+)T(%d+):(%d+):([%d.]+)(.*)$"
-  if not year or year == "0001" then return nil end
-  local seconds = days.to(year // 1 | 0, month // 1 | 0, day // 1 | 0) * 86400 + hour * 3600 + minute * 60
-  local way, hours, minutes = zone:match "^([+-])(%d+):(%d+)$"
-  if way then seconds = seconds - (hours * 3600 + minutes * 60) * (way == "+" and 1 or -1) end
-  return math.max(0, lib.time() - (seconds + second) * 1000)
+  local time = timestamp.ms(text)
+  return time and math.max(0, lib.time() - time)
 end
 
 -- ---- one queue ----

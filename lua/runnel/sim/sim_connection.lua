@@ -295,11 +295,11 @@ function End:shutdown(done)
   self:flush()
 end
 
----Closes this end. With data that was not read, the other end gets a reset.
+---Closes this end. With data that was not read, the other end gets a reset. What is under way may have arrived.
 function End:close()
   if self.closed then return end
   self.closed, self.handle = true, nil
-  local has_unread = #self.arrived > 0
+  local has_unread = #self.arrived > 0 or self.under_way > 0 and self.world.faults:perhaps()
   fail_writes(self, "ECANCELED")
   if self.broken then return end
   if has_unread then

@@ -43,16 +43,16 @@ end
 local AHEAD = 1024 -- pieces
 
 -- A body that is a channel may close with an error: then the request fails with it, and the server loses the client,
--- whoever reads the body. And the client may read it ahead of the server. Returns a function that gives the error, or
--- nil.
-local function watch_source(world, what, conn)
-  local pieces, failed = what.pieces, nil
-  if not pieces then return function() end end
+-- whoever reads the body. And the client may read it ahead of the server, also before it is connected. Returns a
+-- function that gives the error, or nil, and one to which the connection is given.
+local function watch_source(world, what)
+  local pieces, failed, conn = what.pieces, nil, nil
+  if not pieces then return function() end, function() end end
   local function go_on(ok, piece)
     if ok then return piece end
     if internal.is_cancelled(piece) then error(piece, 0) end -- the reader, and not the body
     failed = piece
-    conn:close()
+    if conn then conn:close() end
     error(piece, 0)
   end
   local function next_piece() return go_on(pcall(pieces)) end
@@ -70,7 +70,7 @@ local function watch_source(world, what, conn)
       return piece
     end
   end
-  return function() return failed end
+  return function() return failed end, function(opened) conn = opened end
 end
 
 -- The response is there. The rest of a body that the server has not read may have been sent, or not.
@@ -94,15 +94,18 @@ function http.exchange(url, req, what)
   local world = current.world --[[@as runnel.sim.World]]
   local host, port = place_of(url)
   local place = ("%d %s:%d"):format(internal.host(), host, port)
+  local source_error, connected = watch_source(world, what)
   local opened, err = require("runnel.uv.socket").connect(host, port)
+  if source_error() ~= nil then err = source_error() end
   if not opened then return nil, err end
   local attempt <close> = connection.attempt(opened)
   local conn = opened --[[@as runnel.uv.Connection]]
+  if err ~= nil then return nil, err end
+  connected(conn)
   world.last_exchange = world.last_exchange + 1
   local id = world.last_exchange
   req.address = conn:address()
   local exchange = http.new_exchange(id, req, ("%s:%d: %s"):format(host, port, CUT))
-  local source_error = watch_source(world, what, conn)
   world.exchanges[id] = exchange
   local lines = conn:lines()
   local sent, why = conn:write(message(what.method .. " " .. what.target, what.body, id))

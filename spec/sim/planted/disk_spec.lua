@@ -7,7 +7,7 @@ local uv_stage = require "spec.support.uv_stage"
 
 local answer, insist, read, write = hosts.answer, hosts.insist, hosts.read, hosts.write
 
-describe("bugs of disks: a search finds", function()
+describe("bugs of disks: a search finds #heavy", function()
   if not hosts.has_luv then return pending "luv is not installed" end
   before_each(uv_stage.open)
   after_each(uv_stage.close)

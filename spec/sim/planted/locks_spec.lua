@@ -10,7 +10,7 @@ local answer, ask, read, write = hosts.answer, hosts.ask, hosts.read, hosts.writ
 
 local LEASE <const> = 1000 -- ms
 
-describe("bugs of locks and leases: a search finds", function()
+describe("bugs of locks and leases: a search finds #heavy", function()
   if not hosts.has_luv then return pending "luv is not installed" end
   before_each(uv_stage.open)
   after_each(uv_stage.close)

@@ -8,7 +8,7 @@ local uv_stage = require "spec.support.uv_stage"
 
 local uv, answer, ask, insist = hosts.uv, hosts.answer, hosts.ask, hosts.insist
 
-describe("bugs of networks: a search finds", function()
+describe("bugs of networks: a search finds #heavy", function()
   if not hosts.has_luv then return pending "luv is not installed" end
   before_each(uv_stage.open)
   after_each(uv_stage.close)

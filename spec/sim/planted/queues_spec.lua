@@ -10,7 +10,7 @@ local answer, ask, insist, read, write = hosts.answer, hosts.ask, hosts.insist, 
 
 local VISIBLE <const> = 1000 -- ms: how long a message that was taken belongs to its worker
 
-describe("bugs of queues and retries: a search finds", function()
+describe("bugs of queues and retries: a search finds #heavy", function()
   if not hosts.has_luv then return pending "luv is not installed" end
   before_each(uv_stage.open)
   after_each(uv_stage.close)

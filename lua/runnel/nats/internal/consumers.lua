@@ -89,7 +89,8 @@ end
 ---@field missing? fun(self, last?: integer): integer|false|nil, string? the number of the next message that the stream
 ---has for it; false if there is none; nil and the reason if the server does not answer. `last`: as for `look`
 ---@field close fun(self)
----@field tidy? fun(self, is_over: fun(): boolean) removes finished messages that the stream still has; parks
+---@field tidy? fun(self, is_over: fun(): boolean, until_time: number) removes finished messages that the stream still
+---has, or makes a consumer anew that has skipped some; parks
 
 -- The second in which a consumer was made: after a restart, the server reports a slightly different time. A consumer
 -- made anew has another one.
@@ -109,11 +110,15 @@ end
 local Named = {}
 Named.__index = Named
 
-function Named:open()
+local function ensure(self)
   local all = { durable_name = self.name }
   for key, value in pairs(self.defaults) do all[key] = value end
   for key, value in pairs(self.config) do all[key] = value end
-  local info, err, code = consumers.ensure(self.conn, self.stream, self.name, all)
+  return consumers.ensure(self.conn, self.stream, self.name, all)
+end
+
+function Named:open()
+  local info, err, code = ensure(self)
   if not info then return nil, err, code end
   local difference = jetstream.difference(self.config, info.config)
   if difference then
@@ -143,8 +148,21 @@ end
 
 function Named:close() end -- luacheck: no self
 
--- Removes finished messages from a work queue, until `is_over` returns true. Parks.
-function Named:tidy(is_over) tidying.run(self.conn, self.stream, self.name, is_over) end
+-- Makes it anew, unless another process has. Its reader notices that, like those of other processes.
+local function renew(self, before)
+  local verb = ("%s.%s"):format(self.stream, self.name)
+  local info = jetstream.request(self.conn, "CONSUMER.INFO." .. verb)
+  if info and info.created ~= before.created then return end
+  if info then jetstream.request(self.conn, "CONSUMER.DELETE." .. verb) end
+  ensure(self)
+end
+
+-- Removes finished messages from a work queue, until `is_over` returns true. `until_time`: what was stored until then
+-- has been delivered. Parks.
+function Named:tidy(is_over, until_time)
+  local info = tidying.run(self.conn, self.stream, self.name, is_over, until_time)
+  if info then renew(self, info) end
+end
 
 ---A named consumer.
 ---@param conn runnel.nats.Connection

@@ -51,6 +51,9 @@ local reader = {}
 ---@field private silence runnel.nats.Silence
 ---@field private gone_since? number since when the consumer is missing
 ---@field private idle number when the last message has come, or the stream was asked for the next one
+---@field private newest? runnel.nats.StreamMessage the latest one of a named consumer since the connection was made
+---@field private known number until when messages were stored (ms since 1970) of which all have been delivered; math.huge
+---if it has got none yet
 ---@field private late? { sequence?: integer, since: number, began?: number } the stream has a message that does not
 ---come, or (without a number) does not answer; `since`: when it was asked last, `began`: at first
 local Reader = {}
@@ -238,6 +241,8 @@ local function arrive(self, data, ack, age, subject, headers)
   else
     if age > self.beat_ms then self.conn.core:publish(ack, "+WPI") end
     self:extend(message)
+    local newest = self.newest
+    if not newest or message.sequence > newest.sequence then self.newest = message end
   end
   self.take(message)
 end
@@ -263,9 +268,12 @@ end
 -- program began.
 local function tidy(self)
   if not self.consumer.tidy then return end
-  if self.tidying then core.cancel(self.tidying, "the connection was lost again") end
+  local before = self.tidying
+  if before and not core.internal.has_ended(before) then core.cancel(before, "the connection was lost again")
+  elseif self.newest then self.known = self.newest.time end
+  self.newest = nil
   self.tidying = guard.started(guard.go(guard.nothing, nil, self.consumer.tidy, self.consumer,
-    function() return self.is_closed end), self.what)
+    function() return self.is_closed end, self.known), self.what)
 end
 
 -- Called when nothing comes any more.
@@ -282,7 +290,7 @@ end
 function reader.open(self, info)
   local conn, consumer = self.conn, self.consumer
   self.asked, self.nrequests, self.oldest, self.heard, self.asked_at, self.order = 0, 0, 0, now(), 0, 0
-  self.idle = self.heard
+  self.idle, self.known = self.heard, math.huge
   self.memory, self.name = acks.memory(self.heard), consumer.name
   self.silence = silence.new {
     conn = conn, what = self.what, stream = consumer.stream, consumer = consumer.name,

@@ -4,30 +4,38 @@
 ---
 ---It removes messages one by one, and never purges: at a purge of any messages, nats-server before 2.9.15 forgets all
 ---that its consumers have delivered. What is not acknowledged then is never delivered again.
+---
+---A server that is killed may also forget the last numbers of a stream and give them to new messages, which the consumer
+---then skips: nats-server 2.9.10 may forget all numbers of an empty stream. Such a message looks like a finished one. So
+---a reader that was there before removes only what is older than the last message that it got then. If there is more, or
+---the consumer has delivered more numbers than the stream has, it has to be made anew, and delivers what is left. (The
+---same server also drops a new message at once whose number was acknowledged before: docs/machines.md.)
 
 local core = require "runnel.core"
 local jetstream = require "runnel.nats.internal.jetstream"
 local patience = require "runnel.nats.internal.patience"
+local timestamp = require "runnel.nats.internal.timestamp"
 
 local tidying = {}
 
 -- The shortest time between two checks.
 local TIMES <const> = 40
 
--- Removes the messages of a subject from one sequence number to another. Returns false if the server has not answered a
--- request.
-local function remove(conn, stream, subject, first, last)
+-- Removes the messages of a subject from one sequence number to another that were stored until a time. Returns false if
+-- the server has not answered a request, and whether there are later ones.
+local function remove(conn, stream, subject, first, last, until_time)
   while first <= last do
     local found, _, code = jetstream.request(conn, "STREAM.MSG.GET." .. stream, { seq = first, next_by_subj = subject })
-    if not found then return code == jetstream.NO_MESSAGE end
+    if not found then return code == jetstream.NO_MESSAGE, false end
     local sequence = found.message and math.tointeger(found.message.seq)
-    if not sequence or sequence > last then return true end
+    if not sequence or sequence > last then return true, false end
+    if (timestamp.ms(found.message.time) or math.huge) > until_time then return true, true end
     if not jetstream.request(conn, "STREAM.MSG.DELETE." .. stream, { seq = sequence, no_erase = true }) then
       return false
     end
     first = sequence + 1
   end
-  return true
+  return true, false
 end
 
 -- The sequence number up to which all messages of the consumer are finished; nil if some may not be. The server's floor
@@ -43,19 +51,26 @@ end
 ---@param stream string
 ---@param consumer string
 ---@param is_over fun(): boolean whether to stop
-function tidying.run(conn, stream, consumer, is_over)
+---@param until_time number what was stored until then (ms since 1970) has been delivered
+---@return table? info of the consumer, if it may have skipped messages
+function tidying.run(conn, stream, consumer, is_over, until_time)
   local ms
   for _ = 1, TIMES do
     ms = math.min(ms and 2 * ms or patience.tidying_first, patience.tidying_most)
     core.sleep(ms)
     if is_over() then return end
     local info = jetstream.request(conn, ("CONSUMER.INFO.%s.%s"):format(stream, consumer))
-    local last = finished_up_to(info)
-    if last then
-      local whole = jetstream.request(conn, "STREAM.INFO." .. stream)
-      if whole and whole.config.retention ~= "workqueue" then return end
-      local subject = info.config.filter_subject
-      if whole and remove(conn, stream, subject ~= "" and subject or ">", whole.state.first_seq, last) then return end
+    local of = info and jetstream.request(conn, "STREAM.INFO." .. stream)
+    if of then
+      if of.config.retention ~= "workqueue" then return end
+      local delivered = info.delivered and info.delivered.stream_seq or 0
+      if of.state.last_seq < delivered then return info end
+      local last, subject = finished_up_to(info), info.config.filter_subject
+      if subject == "" then subject = nil end
+      if last then
+        local is_done, is_more = remove(conn, stream, subject or ">", of.state.first_seq, last, until_time)
+        if is_done then return is_more and info or nil end
+      end
     end
   end
 end

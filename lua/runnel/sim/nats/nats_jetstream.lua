@@ -30,8 +30,8 @@ jetstream.methods = Server
 ---@param ms number since 1970
 ---@return string
 function Server:timestamp(ms) -- luacheck: ignore 212
-  local s = ms // 1000 | 0
-  return ("%s.%09dZ"):format(os.date("!%Y-%m-%dT%H:%M:%S", s), (ms - s * 1000) * 1000000 // 1 | 0)
+  local ns = ms * 1e6 // 1 | 0 -- as in the subjects for acknowledgements
+  return ("%s.%09dZ"):format(os.date("!%Y-%m-%dT%H:%M:%S", ns // 1000000000), ns % 1000000000)
 end
 
 ---Starts the timer for the next time when a consumer is to be served.
