@@ -17,10 +17,8 @@ int frame_read(Frame *frame, const uint8_t *bytes, size_t size) {
   if (size < 2) return FRAME_INCOMPLETE;
   uint8_t length = bytes[1] & 0x7F;
   size_t nlength = length == LENGTH_IN_2 ? 2 : length == LENGTH_IN_8 ? 8 : 0;
-  *frame = (Frame){.is_last = bytes[0] & 0x80,
-                   .bits = bytes[0] >> 4 & 7,
-                   .opcode = bytes[0] & 0x0F,
-                   .has_mask = bytes[1] & 0x80};
+  *frame = (Frame){
+      .is_last = bytes[0] & 0x80, .bits = bytes[0] >> 4 & 7, .opcode = bytes[0] & 0x0F, .has_mask = bytes[1] & 0x80};
   if ((frame->opcode & 8) && (nlength || !frame->is_last)) return FRAME_WRONG;
   size_t all = 2 + nlength + (frame->has_mask ? sizeof frame->mask : 0);
   if (size >= 2 + nlength) {

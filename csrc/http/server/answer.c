@@ -255,11 +255,8 @@ static bool give(lua_State *L, Request *request, Reply *reply, const char *body,
   bool is_wanted = !request->answer.has_begun && !request->ending;
   bool ok = !reply->failed && (!is_wanted || bytes_move(&request->out, &reply->bytes));
   if ((ok && is_wanted) || has_begun) {
-    request->answer = (Answer){.has_begun = true,
-                               .is_done = rest == REST_NONE,
-                               .is_cut = !ok,
-                               .closes = closes,
-                               .upgrades = rest == REST_RAW};
+    request->answer = (Answer){
+        .has_begun = true, .is_done = rest == REST_NONE, .is_cut = !ok, .closes = closes, .upgrades = rest == REST_RAW};
     request->status = reply->status;
     if (rest == REST_RAW) request->is_whole = false;
     if (part) request->part = *part;

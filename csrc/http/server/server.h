@@ -41,10 +41,10 @@ enum { BODY_WINDOW = 64 * 1024 };
 
 /* Events of a request for the Lua thread. */
 enum {
-  EVENT_NEW = 1,     /* the head has arrived */
-  EVENT_BODY = 2,    /* more of the body, or its end, has arrived */
-  EVENT_ROOM = 4,    /* there is room for more of the response's body */
-  EVENT_ENDED = 8,   /* the server has ended it: Request.ending */
+  EVENT_NEW = 1,      /* the head has arrived */
+  EVENT_BODY = 2,     /* more of the body, or its end, has arrived */
+  EVENT_ROOM = 4,     /* there is room for more of the response's body */
+  EVENT_ENDED = 8,    /* the server has ended it: Request.ending */
   EVENT_DRAINED = 16, /* an event of the server itself: it drains, and no connection is left */
   EVENT_CUT = 32      /* the response was cut, since its file could not be read: Request.part_error */
 };

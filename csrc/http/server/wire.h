@@ -36,9 +36,7 @@ ptrdiff_t wire_send(Wire *wire, Bytes *out);
 size_t wire_send_two(const Wire *wire, const char *first, size_t nfirst, const char *second, size_t nsecond);
 
 /* Whether all that wire_send was given has been sent. */
-static inline bool wire_is_flushed(const Wire *wire) {
-  return !wire->tls || wire->lib->pending(wire->tls) == 0;
-}
+static inline bool wire_is_flushed(const Wire *wire) { return !wire->tls || wire->lib->pending(wire->tls) == 0; }
 
 /* Call it when nothing more will be sent: ends the TLS session, if there is one. wire_send sends the bytes that this
    adds. */
