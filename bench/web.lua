@@ -93,7 +93,9 @@ if not next(wanted) or wanted.echo then
   os.execute(LUA .. " bench/web/echo.lua " .. (quick and "2000" or "20000"))
   print()
 end
-if not next(wanted) or wanted.servers then os.execute(LUA .. " bench/web/servers.lua" .. (quick and " --quick" or "")) end
+if not next(wanted) or wanted.servers then
+  os.execute(LUA .. " bench/web/servers.lua" .. (quick and " --quick" or ""))
+end
 local is_named = next(wanted)
 wanted.echo, wanted.servers = nil, nil
 if is_named and not next(wanted) then return end

@@ -1,5 +1,5 @@
--- Compares servers: files of http.files, and a string, with Go's net/http and nginx. CPU time of the server's process for
--- each request, and how long responses take at half of the highest load.
+-- Compares servers: files of http.files, and a string, with Go's net/http and nginx. CPU time of the server's process
+-- for each request, and how long responses take at half of the highest load.
 --
 --     lua5.4 bench/web/servers.lua [--quick]     from the repository's root, after make; Linux
 --

@@ -172,7 +172,9 @@ describe("the files of http.files", function()
 
   it("give ranges, 304, HEAD and 416 over a connection that stays open", function()
     local server <close> = assert(http.serve(0, http.files(dir)))
-    local function request(method, more) return ("%s /400000.bin HTTP/1.1\r\nHost: x\r\n%s\r\n"):format(method, more) end
+    local function request(method, more)
+      return ("%s /400000.bin HTTP/1.1\r\nHost: x\r\n%s\r\n"):format(method, more)
+    end
     local tag = web.exchange(server, request("HEAD", "Connection: close\r\n")):match "ETag: ([^\r]+)"
     local answer = web.exchange(server, request("HEAD", "") .. request("GET", "Range: bytes=100-99999\r\n")
       .. request("GET", "If-None-Match: " .. tag .. "\r\n") .. request("GET", "Range: bytes=400000-\r\n")
@@ -204,7 +206,7 @@ describe("the files of http.files", function()
 
   it("are cut, which is reported, if they become shorter while they are sent", function()
     local server <close> = assert(http.serve(0, http.files(dir)))
-    local conn <close>, input, n = begin_long(server)
+    local conn <close>, input, n = begin_long(server) -- luacheck: ignore 211
     write("long.bin", "")
     for piece in input do n = n + #piece end
     assert.is_true(n < LONG)
@@ -252,7 +254,7 @@ describe("the files of http.files", function()
   it("are closed when the client reads nothing within the limit", function()
     if not uv_stage.can_count then return pending "there is no /proc" end
     local server <close> = assert(http.serve(0, http.files(dir), { idle = 50, min_rate = 0 }))
-    local conn <close>, input, n = begin_long(server)
+    local conn <close>, input, n = begin_long(server) -- luacheck: ignore 211
     patience.wait_for(function() return not is_open "long.bin" end)
     for piece in input do n = n + #piece end
     assert.is_true(n < LONG)

@@ -57,7 +57,9 @@ describe("http.files", function()
     it(name .. ", by luv's threads", function()
       local has_lib, lib = pcall(require("runnel.core").internal.require, "runnel.http.core")
       if not has_lib then return end
-      local before <close> = setmetatable({ lib.open }, { __close = function(t) lib.open = t[1] end }) -- luacheck: ignore 211
+      local before <close> = setmetatable({ lib.open }, { -- luacheck: ignore 211
+        __close = function(t) lib.open = t[1] end,
+      })
       lib.open = function() end
       f()
     end)
@@ -266,7 +268,8 @@ describe("http.files", function()
       end
       print(pcall(files, { method = "GET", target = "/a.txt", headers = {} }))
       for _, fd in ipairs(held) do luv.fs_close(fd) end
-      print(select(3, files { method = "GET", target = "/a.txt", headers = {} }))]]):format(dir .. "/www"), "ulimit -n 64;")
+      print(select(3, files { method = "GET", target = "/a.txt", headers = {} }))]]):format(dir .. "/www"),
+      "ulimit -n 64;")
     assert.match("^false\t[^\n]*EMFILE[^\n]*\nhello\n$", output)
   end)
 
@@ -295,7 +298,7 @@ describe("http.files", function()
     end
 
     setup(function()
-      for _, name in ipairs { "c.js", "c.js.gz", "c.js.br", "c.js.zst", "old.js.gz", "old.js", "one.js", "one.js.gz" } do
+      for name in ("c.js c.js.gz c.js.br c.js.zst old.js.gz old.js one.js one.js.gz"):gmatch "%S+" do
         write("www/" .. name, name)
         luv.fs_utime(dir .. "/www/" .. name, 1000, 1000)
       end
@@ -308,7 +311,8 @@ describe("http.files", function()
     both("gives the one that the client prefers, with a tag of its own", function()
       local cases = {
         { "c.js", nil, "c.js" }, { "c.js", "", "c.js" }, { "c.js", "identity", "c.js" }, { "c.js", "gzip", "c.js.gz" },
-        { "c.js", "GZIP", "c.js.gz" }, { "c.js", "gzip, deflate, br", "c.js.br" }, { "c.js", "gzip, br, zstd", "c.js.zst" },
+        { "c.js", "GZIP", "c.js.gz" }, { "c.js", "gzip, deflate, br", "c.js.br" },
+        { "c.js", "gzip, br, zstd", "c.js.zst" },
         { "c.js", "gzip;q=1.0, br;q=0.8", "c.js.gz" }, { "c.js", "gzip;q=0, br;q=0", "c.js" },
         { "c.js", "br;q=0.5;x=1", "c.js" }, { "c.js", "*", "c.js.zst" }, { "c.js", "*;q=0.1, zstd;q=0", "c.js.br" },
         { "c.js", "*;q=0, gzip", "c.js.gz" }, { "c.js", "gzip;q=0.5, identity;q=0.7", "c.js" },
@@ -350,8 +354,11 @@ describe("http.files", function()
     end)
 
     it("keeps the program's own Vary", function()
-      local function vary(value) return select(2, get("c.js", "gzip", nil, { precompressed = true, headers = value })).Vary end
-      assert.same({ "Origin, Accept-Encoding", "A, B, Accept-Encoding" }, { vary { vary = "Origin" }, vary { Vary = { "A", "B" } } })
+      local function vary(value)
+        return select(2, get("c.js", "gzip", nil, { precompressed = true, headers = value })).Vary
+      end
+      assert.same({ "Origin, Accept-Encoding", "A, B, Accept-Encoding" },
+        { vary { vary = "Origin" }, vary { Vary = { "A", "B" } } })
     end)
   end)
 
@@ -362,7 +369,9 @@ describe("http.files", function()
     raises("files: unknown option \"dots\"; known: dotfiles", function() local _ = files(dir, { dots = true }) end)
     raises("files: index: the name of a file", function() local _ = files(dir, { index = "../a" }) end)
     raises("files: headers: a table expected", function() local _ = files(dir, { headers = 1 }) end)
-    raises("files: precompressed: true or false expected", function() local _ = files(dir, { precompressed = "gz" }) end)
+    raises("files: precompressed: true or false expected", function()
+      local _ = files(dir, { precompressed = "gz" })
+    end)
     raises("files: symlinks: true or false expected", function() local _ = files(dir, { symlinks = 1 }) end)
     raises("files: types: a table expected", function() local _ = files(dir, { types = 1 }) end)
     require("runnel.sim").run(function()

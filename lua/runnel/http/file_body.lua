@@ -1,5 +1,5 @@
----Files that are bodies of responses of http.files: they are read without waiting if they are in memory, otherwise by
----luv's threads. A long one is a channel, which any function may read, wrap or replace; if none has when the response is
+---Files that are bodies of responses of http.files: they are read without waiting if they are in memory, else by luv's
+---threads. A long one is a channel, which any function may read, wrap or replace; if none has when the response is
 ---sent, the server's thread reads the file itself.
 
 local core = require "runnel.core"

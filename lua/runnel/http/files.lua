@@ -70,8 +70,8 @@ local ABSENT = { EACCES = true, ELOOP = true, ENAMETOOLONG = true, ENOENT = true
 
 local function is_absent(err) return ABSENT[err:match "^%u+"] or false end
 
--- Opens a file in the folder by looking at each name of the path. Returns the file and its properties; nil if it does not
--- exist, or a link leads out of the folder; nil and the properties if it is a folder.
+-- Opens a file in the folder by looking at each name of the path. Returns the file and its properties; nil if it does
+-- not exist, or a link leads out of the folder; nil and the properties if it is a folder.
 local function open_slowly(settings, path)
   local root = assert(uv.fs_realpath(settings.dir)) -- each time, since the folder may be a link whose target changes
   local real, err = real_path(root .. "/" .. path)
@@ -93,8 +93,8 @@ local function open_slowly(settings, path)
   return nil, stat.type == "directory" and stat or nil
 end
 
--- The same, without waiting where the system has all that is needed in memory, and can keep a path within a folder. With
--- `reads`, a file that is not too long is then a string.
+-- The same, without waiting where the system has all that is needed in memory, and can keep a path within a folder.
+-- With `reads`, a file that is not too long is then a string.
 local function open(settings, path, reads)
   if not has_lib or current.world then return open_slowly(settings, path) end
   local file, size, sec, nsec = lib.open(settings.dir, path, settings.symlinks, reads)
@@ -256,8 +256,8 @@ function files.files(dir, opts)
   local index = opts.index == nil and "index.html" or opts.index
   if dir:sub(1, 1) ~= "/" then dir = uv.cwd() .. "/" .. dir end
   local headers = opts.precompressed and with_vary(opts.headers) or opts.headers
-  local settings = { dir = dir, index = index, headers = headers, precompressed = opts.precompressed, types = opts.types, dotfiles = opts.dotfiles,
-    symlinks = opts.symlinks, known = {}, nknown = 0 }
+  local settings = { dir = dir, index = index, headers = headers, precompressed = opts.precompressed,
+    types = opts.types, dotfiles = opts.dotfiles, symlinks = opts.symlinks, known = {}, nknown = 0 }
   return function(req) return handle(settings, req) end
 end
 
