@@ -78,6 +78,12 @@ local function json_file()
   end)
 end
 
+local function csv_file()
+  return file_of("csv", quick and 3e6 or 30e6, function(i) -- a million lines
+    return ("%d,name %d,%d,city %d"):format(i, i % 9973, i * 31 % 10000, i % 97)
+  end)
+end
+
 -- ---- running ----
 
 -- Runs a command of the shell; returns its output, and what it used. `around(pid)` is called while it runs, and must
@@ -131,9 +137,12 @@ local PROGRAMS = {
     end },
   { name = "json", what = "a million JSON lines, in threads", peers = "go1 go2 node python lua",
     arguments = function() return json_file() end },
+  { name = "csv", what = "CSV into SQLite", peers = "python", arguments = function() return csv_file() end },
   { name = "actors", what = "100,000 actors, 10 messages each", peers = "go1 go2 python lua",
     arguments = function() return quick and 5000 or 100000 end },
   { name = "retries", what = "200,000 jobs with limits and retries", peers = "go1 go2 node python",
+    arguments = function() return quick and 10000 or 200000 end },
+  { name = "timers", what = "200,000 timers, nine tenths of them stopped", peers = "go1 go2 node python luv",
     arguments = function() return quick and 10000 or 200000 end },
   { name = "hello", what = "a server, 20,000 requests, 64 at a time", peers = "go1 go2 node",
     load = function(port)

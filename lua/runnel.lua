@@ -42,8 +42,8 @@ local runnel = {}
 
 for _, name in ipairs {
   "chan", "shared_chan", "promise_chan", "buffer", "dropping_buffer", "sliding_buffer", "unblocking_buffer", "is_chan",
-  "go", "cancel", "alts", "timeout", "sleep", "yield", "now", "run", "step", "on_error", "driver", "ps", "rename",
-  "reduced", "is_reduced", "each_line",
+  "go", "cancel", "alts", "timeout", "after", "timers", "sleep", "yield", "now", "run", "step", "on_error", "driver",
+  "ps", "rename", "reduced", "is_reduced", "each_line",
 } do
   runnel[name] = core[name]
 end

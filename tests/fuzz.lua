@@ -141,7 +141,7 @@ local function a_value(ch) return value(ch, times) end
 
 -- ---- operations ----
 
-local coroutines, results = {}, {}
+local coroutines, results, timers = {}, {}, {}
 local unclosable = setmetatable({}, { __mode = "k" })
 local act
 
@@ -211,6 +211,16 @@ local calm = {
     if co and co ~= coroutine.running() and coroutine.status(co) == "suspended" then coroutine.resume(co, 1, 2) end
   end,
   function() return #core.ps() + #tostring(any()) end,
+  function() timers[below(4) + 1] = core.after(below(8), act, below(4) + 1) end,
+  function()
+    local timer = timers[below(4) + 1]
+    if timer then timer:stop() end
+  end,
+  function()
+    local timer = timers[below(4) + 1]
+    if timer then timer:restart(below(16)) end
+  end,
+  function() return #core.timers() + #tostring(timers[below(4) + 1]) end,
   function() any():name("named") end,
   function() any():done() end,
   function() error "on purpose" end,

@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 
 #include "channels/chan.h"
+#include "timers/delayed.h"
 
 /* Returns what is broken unless the condition holds. */
 #define MUST(condition, what)                                                                                          \
@@ -58,7 +59,8 @@ static const char *check_ready(lua_State *L, int at, const Sched *S) {
   return NULL;
 }
 
-/* The timer heap: ordered, each timer knows its place, sleepers are strong roots, timeouts pending. */
+/* The timer heap: ordered, each timer knows its place, sleepers are strong roots, timeouts pending, timers of calls are
+   held. */
 static const char *check_heap(lua_State *L, int at, const Sched *S) {
   const Heap *heap = &S->world.heap;
   MUST(heap->count <= heap->capacity, "more timers than there is room for");
@@ -75,6 +77,13 @@ static const char *check_heap(lua_State *L, int at, const Sched *S) {
     MUST(timer->deadline == heap->entries[i].deadline, "a timer's deadline is not that of its entry");
     MUST(i == 0 || heap->entries[(i - 1) / 4].deadline <= timer->deadline, "the heap is not ordered");
     if (timer->is_timeout) continue;
+    if (timer->is_call) {
+      push_part(L, at, SCHED_DELAYED);
+      lua_rawgeti(L, -1, CONTAINER_OF(timer, Delayed, timer)->ref);
+      MUST(lua_touserdata(L, -1) == timer, "a pending timer of a call is not held");
+      lua_settop(L, at);
+      continue;
+    }
     Alt *alt = CONTAINER_OF(timer, Alt, own.timer);
     MUST(alt->state == ALT_SLEEPING, "the owner of a timer is not asleep");
     MUST(alt == &S->outside || is_strong(L, at, sched_go(alt)), "a sleeper is not a strong root");

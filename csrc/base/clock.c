@@ -13,5 +13,3 @@ int64_t clock_now(const Clock *clock) {
 void clock_jump(Clock *clock, int64_t ns) {
   if (ns > clock->virtual_ns) clock->virtual_ns = ns;
 }
-
-int64_t clock_grain(const Clock *clock) { return clock->is_virtual ? 1 : CLOCK_MS; }

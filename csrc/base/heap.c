@@ -65,12 +65,14 @@ Timer *heap_pop(Heap *heap) {
   return timer;
 }
 
-void heap_remove(Heap *heap, Timer *timer) {
+bool heap_remove(Heap *heap, Timer *timer) {
   uint32_t place = timer->place;
+  if (place >= heap->count || heap_timer(heap->entries[place]) != timer) return false;
   timer->place = HEAP_NOWHERE;
   HeapEntry last = heap->entries[--heap->count];
-  if (heap_timer(last) == timer) return;
+  if (heap_timer(last) == timer) return true;
   /* The last entry moves to the place, and then up or down to its position. */
   if (place > 0 && earlier(last, heap->entries[(place - 1) / 4])) sift_up(heap, place, last);
   else sift_down(heap, place, last);
+  return true;
 }

@@ -1,5 +1,5 @@
-/* heap.h: the timer heap, 4-ary. A sleeper's timer knows its place in it, so that removing it is O(log n); a timeout's
-   timer is not written to while it is in the heap. Timers with the same deadline come out in the order of insertion. */
+/* heap.h: the timer heap, 4-ary. A timer knows its place in it, so that removing it is O(log n); but a timeout's timer is
+   not written to while it is in the heap. Timers with the same deadline come out in the order of insertion. */
 #ifndef RUNNEL_HEAP_H
 #define RUNNEL_HEAP_H
 
@@ -13,7 +13,8 @@ typedef struct Timer {
   int64_t deadline; /* when it is due, in ns of the scheduler's clock */
   uint64_t seq;     /* order of insertion, for equal deadlines */
   uint32_t place;   /* where it is in the heap's entries, or HEAP_NOWHERE */
-  bool is_timeout;  /* fires by closing a timeout channel; otherwise it wakes a sleeper */
+  bool is_timeout;  /* fires by closing a timeout channel; */
+  bool is_call;     /* fires by a call (timers/delayed.h); otherwise it wakes a sleeper */
 } Timer;
 
 typedef struct HeapEntry {
@@ -40,8 +41,8 @@ void heap_insert(Heap *heap, Timer *timer);
 /* Takes the first timer out. There must be one. */
 Timer *heap_pop(Heap *heap);
 
-/* Removes a sleeper's timer, which is in this heap. */
-void heap_remove(Heap *heap, Timer *timer);
+/* Removes a timer that is no timeout's. Returns false if it is not in this heap. */
+bool heap_remove(Heap *heap, Timer *timer);
 
 /* The timer that is due first, or NULL. */
 static inline Timer *heap_first(const Heap *heap) { return heap->count ? heap_timer(heap->entries[0]) : (Timer *)0; }

@@ -107,8 +107,7 @@ static bool wait(lua_State *L, Sched *S) {
   root_maintain(L, S);
   do_due(L, S, now);
   if (S->stop || w->ready.first) return true;
-  Timer *first = heap_first(&w->heap);
-  if (!first && (is_stuck || !driver_alive(L))) {
+  if (!w->heap.count && (is_stuck || !driver_alive(L))) {
     /* Without a deadlock the program continues and may take the errors. */
     bool is_deadlock = S->awaited || S->outside.state == ALT_PARKED;
     S->is_stuck = is_stuck; /* for the message */
@@ -117,7 +116,7 @@ static bool wait(lua_State *L, Sched *S) {
     return true;
   }
   int64_t until = next_deadline(S);
-  idle(L, S, until == INT64_MAX && !first ? -1 : until - now);
+  idle(L, S, until == INT64_MAX && !w->heap.count ? -1 : until - now);
   return true;
 }
 
@@ -136,10 +135,9 @@ static bool loop(lua_State *L, Sched *S) {
 
 int64_t sched_next(lua_State *L, Sched *S) {
   if (S->world.ready.first || shared_wait_has_news(S)) return 0;
-  const Timer *first = heap_first(&S->world.heap);
-  if (!first && !driver_alive(L)) return -1;
+  if (!S->world.heap.count && !driver_alive(L)) return -1;
   int64_t until = next_deadline(S);
-  if (until == INT64_MAX && !first) return INT64_MAX;
+  if (until == INT64_MAX && !S->world.heap.count) return INT64_MAX;
   int64_t left = until - clock_now(&S->world.clock);
   return left > 0 ? left : 0;
 }

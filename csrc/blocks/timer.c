@@ -106,8 +106,7 @@ static bool make_room(lua_State *L, Sched *S) {
 
 void timer_push_timeout(lua_State *L, Sched *S, int64_t ns) {
   Timeout *t = NULL;
-  int64_t grain = clock_grain(&S->world.clock), now = clock_now(&S->world.clock);
-  int64_t deadline = clock_after((now + grain - 1) / grain * grain, ns);
+  int64_t deadline = clock_due(&S->world.clock, ns);
   int top = lua_gettop(L);
   /* Finalizers may use timers: after each allocation the search begins again. */
   for (;;) {
@@ -149,17 +148,18 @@ static void fire_timeout(lua_State *L, Timer *timer) {
 
 /* ---- due timers ---- */
 
+static inline void end_sleep(Sched *S, Alt *alt) {
+  OBSERVE(S, slept, S, alt);
+  alt_wake(S, alt, 0);
+}
+
 void timer_fire_due(lua_State *L, Sched *S, int64_t now) {
   Heap *heap = &S->world.heap;
   while (heap->count && heap->entries[0].deadline <= now) {
     Timer *timer = heap_pop(heap);
     PREFETCH(heap_first(heap)); /* while this one fires */
-    if (timer->is_timeout) {
-      fire_timeout(L, timer);
-      continue;
-    }
-    Alt *alt = CONTAINER_OF(timer, Alt, own.timer);
-    OBSERVE(S, slept, S, alt);
-    alt_wake(S, alt, 0);
+    if (timer->is_timeout) fire_timeout(L, timer);
+    else if (timer->is_call) S->call(L, timer);
+    else end_sleep(S, CONTAINER_OF(timer, Alt, own.timer));
   }
 }

@@ -21,7 +21,7 @@ void timer_sleep(Sched *S, Alt *alt, int64_t deadline);
 /* Pushes a timeout channel for `ns` from now. May raise. */
 void timer_push_timeout(lua_State *L, Sched *S, int64_t ns);
 
-/* Wakes the sleepers and closes the timeouts that are due at `now`. Does not raise. */
+/* Wakes the sleepers, closes the timeouts and makes the calls that are due at `now`. Does not raise. */
 void timer_fire_due(lua_State *L, Sched *S, int64_t now);
 
 #endif

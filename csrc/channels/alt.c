@@ -3,12 +3,7 @@
 
 /* Removes a sleeping or ready alt from a world's timers or run queue. Returns false if it is in another world. */
 static bool leave_world(World *w, Alt *alt) {
-  if (alt->state == ALT_SLEEPING) {
-    Timer *timer = &alt->own.timer;
-    if (timer->place >= w->heap.count || heap_timer(w->heap.entries[timer->place]) != timer) return false;
-    heap_remove(&w->heap, timer);
-    return true;
-  }
+  if (alt->state == ALT_SLEEPING) return heap_remove(&w->heap, &alt->own.timer);
   for (Link *link = w->ready.first; link; link = list_next(&w->ready, link)) {
     if (link != &alt->own.waiter.link) continue;
     list_remove(&w->ready, link);

@@ -26,6 +26,8 @@ enum {
   SCHED_SENTINEL,    /* C function: makes the sentinel (root.c) */
   SCHED_HEAP,        /* userdata: the entries of the timer heap */
   SCHED_TIMEOUTS,    /* table: pending timeouts by deadline (timer.c) */
+  SCHED_DELAYED,     /* table: pending timers of calls (timers/delayed.h), and */
+  SCHED_CALL,        /* C function: starts the go block of such a call */
   SCHED_MAILBOX,     /* thread: the stack of an operation that waits outside any go block */
   SCHED_ON_ERROR,    /* the error handler, or nil */
   SCHED_DRIVER,      /* the driver, or nil for the built-in one */
@@ -77,7 +79,7 @@ typedef struct World {
   uint64_t first_id;   /* the first id of this world's go blocks */
   uint32_t living;     /* how many of these are roots, or more: some were collected, or ended in inner worlds */
   Clock clock;         /* the time */
-  Heap heap;           /* sleepers and timeouts */
+  Heap heap;           /* timers: of sleepers, timeouts and calls */
   Pending pending;     /* the timeouts in the heap */
   List ready;          /* the run queue: Alt.own.waiter.link of ready go blocks */
   uint32_t nready;     /* its length */
@@ -157,12 +159,13 @@ struct Sched {
   struct runnel_task *tasks;         /* tasks that C modules want done before the next wait (capi/runnel.h), or NULL */
   void (*run_tasks)(struct Sched *S); /* does them and empties the list; must not raise */
   struct Sharing *sharing;            /* the state of shared channels (shared_wait.h), or NULL without one */
-  const struct Others *others;        /* functions for waits on shared channels (others.h), or NULL without one */
+  const struct Others *others;        /* functions for waits with Alt.shared (others.h), or NULL until there are any */
   void (*note_weak)(lua_State *L, Go *go, bool is_weak); /* counts weak roots (errors/leaks.h) */
-  const struct WatchHook *watch_hook; /* functions that the loop calls for `watch` (observe.h), or NULL */
-  struct Watch *watch;                /* what looks at the scheduler, or measures it (watch.h), or NULL */
-  uint64_t next_id;                   /* the id of the next channel or go block */
-  int64_t grace;                      /* how long the program has to take an error, in ns */
+  void (*call)(lua_State *L, Timer *timer); /* makes a call that is due (timers/delayed.h). Does not raise */
+  const struct WatchHook *watch_hook;       /* functions that the loop calls for `watch` (observe.h), or NULL */
+  struct Watch *watch;                      /* what looks at the scheduler, or measures it (watch.h), or NULL */
+  uint64_t next_id;                         /* the id of the next channel or go block */
+  int64_t grace;                            /* how long the program has to take an error, in ns */
   uint64_t reported, printed; /* errors that were reported; of these, those written to stderr without a handler */
 };
 

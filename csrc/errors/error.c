@@ -136,7 +136,9 @@ static int report(lua_State *L) {
     lua_replace(L, 2);
   }
   lua_settop(L, 3);
-  if (lua_type(L, 3) == LUA_TUSERDATA) {
+  if (lua_isfunction(L, 3)) {
+    name_write(L, 3);
+  } else if (lua_type(L, 3) == LUA_TUSERDATA) {
     attr_push_name(L, (Chan *)lua_touserdata(L, 3), 3);
     lua_replace(L, 3);
   } else if (lua_isnil(L, 3)) {
@@ -249,12 +251,14 @@ static bool tries_again(lua_State *L, const Go *go) {
   return lua_toboolean(L, -1);
 }
 
-/* Protected: (go block's userdata, whether it was cancelled) -> traceback or nil, name. */
+/* Protected: (go block's userdata, whether it was cancelled) -> traceback or nil, name or the function that stands for it.
+   Writing the name of a cancelled go block would take a fifth of its life, and seldom anybody reads it. */
 static int describe_death(lua_State *L) {
   Go *go = (Go *)lua_touserdata(L, 1);
   bool is_cancelled = lua_toboolean(L, 2);
   if (is_cancelled || tries_again(L, go)) lua_pushnil(L);
   else traceback_push(L, go->alt.co, 0, lua_upvalueindex(NAMES));
+  if (is_cancelled && name_push_function(L, go, 1)) return 2;
   name_push_go(L, go, 1);
   /* It keeps its name while its variables are being closed, when its function is no longer on its stack. */
   lua_pushvalue(L, -1);

@@ -26,7 +26,8 @@ void error_push_traceback(lua_State *L);
 void error_set_elsewhere(lua_State *L);
 
 /* Calls the error handler, or writes to stderr if there is none. On top of L and popped: the error, its traceback or
-   nil, and where it happened: the name of a go block, or a channel, or nil for the scheduler itself. Never raises. */
+   nil, and where it happened: the name of a go block or the function that stands for it, or a channel, or nil for the
+   scheduler itself. Never raises. */
 void error_report(lua_State *L);
 
 /* If the error on top of L is that of Ctrl-C, "interrupted!", makes a hook raise it again, as soon as the program that
@@ -51,7 +52,8 @@ void error_report_of(lua_State *L, int at);
 bool error_call(lua_State *L, int nargs, const char *inside, int at);
 
 /* Pushes the traceback and the name of a go block that has raised and whose stack is unchanged; if memory runs out, nil
-   instead of either. Its userdata is at index `at`, below that its error: that of an overflow is made to say so. Three go blocks get no traceback: a cancelled one, because it would
+   instead of either. In place of the name it may be the function after which it is named (name_push_function). Its
+   userdata is at index `at`, below that its error: that of an overflow is made to say so. Three go blocks get no traceback: a cancelled one, because it would
    take long; one that raises while its variables are being closed, because that error comes from elsewhere; and one
    whose traceback is never shown. */
 void error_describe_death(lua_State *L, int at, bool is_cancelled);

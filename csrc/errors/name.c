@@ -19,6 +19,44 @@ bool name_find_function(lua_State *co, lua_Debug *ar) {
   return true;
 }
 
+bool name_push_function(lua_State *L, const Go *go, int at) {
+  lua_State *co = go->alt.co;
+  lua_Debug ar;
+  attr_push(L, at, ATTR_GO);
+  bool has_other = !lua_isnil(L, -1) || go->origin || go->host;
+  lua_pop(L, 1);
+  if (has_other || !lua_checkstack(co, 1) || !name_find_function(co, &ar)) return false;
+  lua_getinfo(co, "f", &ar);
+  lua_xmove(co, L, 1);
+  return true;
+}
+
+/* Pushes the name of a function that is described by `ar`. */
+static void push_place(lua_State *L, const lua_Debug *ar) {
+  if (ar->linedefined > 0) lua_pushfstring(L, "%s:%d", ar->short_src, ar->linedefined);
+  else lua_pushstring(L, ar->short_src);
+}
+
+void name_write(lua_State *L, int i) {
+  lua_Debug ar;
+  lua_pushvalue(L, i);
+  lua_getinfo(L, ">S", &ar);
+  push_place(L, &ar);
+  lua_replace(L, i);
+}
+
+/* The closer of a dying go block has the function after which that is named in this place: describes it, and returns
+   true. */
+static bool find_dead_function(lua_State *co, lua_Debug *ar) {
+  enum { NAME_AT = 2 };
+  if (!lua_checkstack(co, 1) || !lua_getstack(co, traceback_count_levels(co) - 1, ar)) return false;
+  if (!lua_getlocal(co, ar, NAME_AT)) return false;
+  bool is = lua_isfunction(co, -1);
+  if (is) lua_getinfo(co, ">S", ar);
+  else lua_pop(co, 1);
+  return is;
+}
+
 /* Pushes onto `co` the function of a go block that has not started, which lies below its `n` arguments; or, if that is
    a C function, the first argument that is a Lua function. */
 static void push_function(lua_State *co, int n) {
@@ -72,6 +110,10 @@ static void push_name(lua_State *L, Go *go, int at, bool has_numbers) {
   lua_pop(L, 1);
   lua_State *co = go->alt.co;
   lua_Debug ar;
+  if (go->chan.flags & CHAN_DYING && co && find_dead_function(co, &ar)) {
+    push_place(L, &ar);
+    return;
+  }
   if (!co || !name_find_function(co, &ar)) {
     if (!co || lua_gettop(co) <= go->alt.nresults) { /* a finalizer has ended it while it was being listed */
       lua_pushliteral(L, "?");
@@ -86,8 +128,7 @@ static void push_name(lua_State *L, Go *go, int at, bool has_numbers) {
     lua_getinfo(co, ">S", &ar);
   }
   if (go->origin && origin_is_library(L, &ar) && push_origin_name(L, go, at, has_numbers)) return;
-  if (ar.linedefined > 0) lua_pushfstring(L, "%s:%d", ar.short_src, ar.linedefined);
-  else lua_pushstring(L, ar.short_src);
+  push_place(L, &ar);
 }
 
 /* Its address is the registry's key of the names of hosts. */
@@ -95,11 +136,10 @@ static const char hosts_key = 0;
 
 void name_set_hosts(lua_State *L) { lua_rawsetp(L, LUA_REGISTRYINDEX, &hosts_key); }
 
-/* Puts the name of the go block's host, if it has one, before the name on top of L. */
-static void add_host(lua_State *L, const Go *go) {
-  if (LIKELY(!go->host)) return;
+void name_add_host(lua_State *L, uint32_t host) {
+  if (LIKELY(!host)) return;
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &hosts_key) == LUA_TTABLE) {
-    if (lua_rawgeti(L, -1, go->host) == LUA_TSTRING) {
+    if (lua_rawgeti(L, -1, host) == LUA_TSTRING) {
       lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), lua_tostring(L, -3));
       lua_replace(L, -4);
     }
@@ -110,12 +150,12 @@ static void add_host(lua_State *L, const Go *go) {
 
 void name_push_go(lua_State *L, Go *go, int at) {
   push_name(L, go, at, true);
-  add_host(L, go);
+  name_add_host(L, go->host);
 }
 
 void name_push_label(lua_State *L, Go *go, int at) {
   push_name(L, go, at, false);
-  add_host(L, go);
+  name_add_host(L, go->host);
 }
 
 bool name_is_library(lua_State *L, const Go *go) {

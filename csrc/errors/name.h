@@ -8,13 +8,24 @@
    function was defined (file:line), or, for one that the library has started, its origin (origin.h). */
 void name_push_go(lua_State *L, Go *go, int at);
 
-/* The same without the numbers of unnamed channels: all calls of one line have one name, so there are as many names as
+/* Pushes the function after which a go block is named that has raised, and whose userdata is at index `at`; returns true.
+   Pushes nothing if its name is another one. While its variables are being closed, this function is in the place of the
+   name on the stack of its closer (blocks/go_close.h), where name_push_go finds it. */
+bool name_push_function(lua_State *L, const Go *go, int at);
+
+/* Replaces such a function at index `i` by the name. May raise. */
+void name_write(lua_State *L, int i);
+
+/* The same as name_push_go, without the numbers of unnamed channels: all calls of one line have one name, so there are as many names as
    the program has places. */
 void name_push_label(lua_State *L, Go *go, int at);
 
 /* Pops the list of the names of hosts in a simulated world, or nil. A go block of a host is named after that, too:
    "bank: server.lua:3". */
 void name_set_hosts(lua_State *L);
+
+/* Puts the name of a host, unless it is 0, before the name on top of L. */
+void name_add_host(lua_State *L, uint32_t host);
 
 /* Pushes the channel into which the go block at index `at` moves values, if the library has started it, and returns
    true; or pushes nothing. */

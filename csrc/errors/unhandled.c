@@ -42,6 +42,7 @@ bool unhandled_may_come(lua_State *L) {
 /* Protected: (error, traceback, name, channel, deadline): adds a record to the list. */
 static int add_record(lua_State *L) {
   Sched *S = sched_self(L);
+  if (lua_isfunction(L, NAME)) name_write(L, NAME);
   lua_createtable(L, DEADLINE, 0);
   for (int field = ERROR; field <= DEADLINE; field++) {
     lua_pushvalue(L, field);

@@ -3,7 +3,7 @@
    change places, and nothing is different (sim/reduce.h).
 
    An object is a channel; the turn of a go block, which its own steps touch, and those that wake or cancel it; the
-   pending timeouts; or everything. A step touches
+   pending timers; or everything. A step touches
 
    - each channel on which it puts, takes, closes, or looks, also in vain, and all channels of an alts;
    - each go block that it wakes, and all the channels on which that one no longer waits then;
@@ -20,7 +20,7 @@
 #include "core/state.h"
 
 /* The objects that are no channels and no go blocks. */
-enum { OBJECT_TIMEOUTS = 2, OBJECT_ALL = 3 };
+enum { OBJECT_TIMERS = 2, OBJECT_ALL = 3 };
 
 /* A list of `n` items from `first` on, in one of the arrays of Footprint. */
 typedef struct Span {

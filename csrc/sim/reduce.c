@@ -278,7 +278,7 @@ static void on_look(Chan *ch, Look what) {
   touch(ch);
   const Go *go = chan_to_go(ch);
   if (what == LOOK_BLOCK && go) footprint_touch(&r->run, footprint_turn(&ch->sched->world, go));
-  if (what == LOOK_TIMEOUT) footprint_touch(&r->run, OBJECT_TIMEOUTS);
+  if (what == LOOK_TIMEOUT) footprint_touch(&r->run, OBJECT_TIMERS);
 }
 
 static void on_spawn(lua_State *L, Sched *S, Go *go, int at) {

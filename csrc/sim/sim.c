@@ -16,6 +16,7 @@
 #include "sim/busy.h"
 #include "sim/explore.h"
 #include "sim/next_step.h"
+#include "timers/delayed.h"
 
 /* ---- the rules ---- */
 
@@ -149,6 +150,7 @@ static void drop_waiting(lua_State *L, Sched *S, Go *go) {
 
 void sim_crash(lua_State *L, uint32_t host) {
   Sched *S = sched_self(L);
+  delayed_crash(L, S, host);
   int top = lua_gettop(L);
   Walk walk = walk_roots(S);
   for (Go *go; (go = next_root(L, &walk)) != NULL;) {
@@ -188,6 +190,7 @@ static void end_world(lua_State *L, Sched *S) {
   while (world->heap.count) {
     Timer *timer = heap_pop(&world->heap);
     if (timer->is_timeout) forget_timeout(timer);
+    else if (timer->is_call) delayed_forget(L, timer);
     else leave_behind(L, S, world, CONTAINER_OF(timer, Alt, own.timer));
   }
   world->outer->living += world->living; /* go blocks that are left are roots there */
@@ -215,7 +218,8 @@ static bool come_to_rest(lua_State *L, Sched *S) {
    timer is pending, so the go block waits for ever; else it goes on for ever. */
 static void check_leaks(lua_State *L, bool rests) {
   const Sched *S = sched_self(L);
-  bool is_leak = false; /* looked for first: there is seldom a leak, and a list would take longer than the program */
+  /* Looked for first: there is seldom a leak, and a list would take longer than the program. */
+  bool is_leak = !rests && delayed_is_any(S);
   Walk walk = walk_roots(S);
   for (const Go *go; !is_leak && (go = next_root(L, &walk)) != NULL;) {
     is_leak = !(go->alt.flags & ALT_CALLBACK) && !name_is_library(L, go);

@@ -14,10 +14,12 @@ static const char *const kinds[] = {"open", "exec", "rows", "last", "begin", "co
 /* The first value of database:limit. */
 enum { FIRST_OF_LIMIT = 5 };
 
-/* Copies the string at an index, and a zero byte, to *memory, and moves *memory behind them. */
+/* Copies the string at an index, and a zero byte, to *memory, and moves *memory behind them. Without `memory` the string
+   stays where it is. */
 static const char *copy_string(lua_State *L, int at, char **memory, size_t *size) {
-  char *copy = *memory;
   const char *bytes = lua_tolstring(L, at, size);
+  if (!memory) return bytes;
+  char *copy = *memory;
   memcpy(copy, bytes, *size + 1);
   *memory += *size + 1;
   return copy;
@@ -32,8 +34,8 @@ static size_t size_of(lua_State *L, int at) {
   return size;
 }
 
-/* Reads the value at an index; a table has the bytes of a blob at 1. */
-static void read_value(lua_State *L, int at, Value *value, char **memory) {
+/* See database.h. */
+void ask_value(lua_State *L, int at, Value *value, char **memory) {
   switch (lua_type(L, at)) {
   case LUA_TBOOLEAN:
     value->kind = VALUE_INTEGER;
@@ -75,7 +77,7 @@ static char *copy(lua_State *L, Job *job, bool named, int first, int top, size_t
   for (size_t i = 0; i < n; i++) {
     size_t ignored;
     if (named) job->values[i].name = copy_string(L, at++, &memory, &ignored);
-    read_value(L, at++, &job->values[i], &memory);
+    ask_value(L, at++, &job->values[i], &memory);
   }
   return memory;
 }
@@ -194,8 +196,35 @@ int ask_job(lua_State *L) {
   return 1;
 }
 
+/* database:many(sql, tx, is_here, before) -> job: a job that runs the statement once for each row of many_add, all of
+   them or none. It begins by database:start. The arguments are those of database:ask; and how many rows of the same call
+   earlier jobs had. */
+int ask_many(lua_State *L) {
+  Database *db = (Database *)handle_get(L, 1, DATABASE_TYPE);
+  lua_Integer tx = luaL_checkinteger(L, 3), before = luaL_checkinteger(L, 5);
+  (void)luaL_checkstring(L, 2);
+  if (!db || thread_ends(&db->thread)) return luaL_error(L, "the database is closed");
+  bool is_here = lua_toboolean(L, 4);
+  lua_settop(L, 2);
+  lua_pushvalue(L, 2); /* the statement is at index 3 */
+  Job *job = (Job *)handle_new(L, &job_type, sizeof *job, 1);
+  job->database = (Database *)handle_hold(db);
+  job->kind = JOB_EXEC;
+  job->tx = tx;
+  job->asked = clock_ms();
+  job->ref = LUA_NOREF;
+  job->is_here = is_here;
+  job->is_told = true;
+  job->is_many = true;
+  job->before = before;
+  if (!copy(L, job, false, 1, 0, 0)) return luaL_error(L, "not enough memory");
+  lua_newtable(L); /* the numbers of names */
+  lua_setiuservalue(L, 4, 1);
+  return 1;
+}
+
 /* See database.h. */
-int ask_again(lua_State *L) {
+int ask_start(lua_State *L) {
   Database *db = (Database *)handle_check(L, 1, DATABASE_TYPE);
   Job *job = (Job *)handle_check(L, 2, JOB_TYPE);
   if (!job->is_told || job->database != db) return luaL_error(L, "the statement has not ended");
@@ -241,10 +270,7 @@ static int job_close(lua_State *L) {
   return 0;
 }
 
-/* job:result() -> number of changed rows, id of the last inserted row; or nil, message, SQLite's code */
-static int job_result(lua_State *L) {
-  Job *job = (Job *)handle_check(L, 1, JOB_TYPE);
-  if (!job->is_told) return luaL_error(L, "the statement has not ended");
+int ask_push_result(lua_State *L, const Job *job) {
   if (job->code == SQLITE_OK) {
     lua_pushinteger(L, (lua_Integer)job->changes);
     lua_pushinteger(L, (lua_Integer)job->rowid);
@@ -258,8 +284,15 @@ static int job_result(lua_State *L) {
   return 3;
 }
 
+/* job:result() -> number of changed rows, id of the last inserted row; or nil, message, SQLite's code */
+static int job_result(lua_State *L) {
+  Job *job = (Job *)handle_check(L, 1, JOB_TYPE);
+  return job->is_told ? ask_push_result(L, job) : luaL_error(L, "the statement has not ended");
+}
+
 void ask_open(lua_State *L) {
-  static const luaL_Reg methods[] = {{"__close", job_close}, {"close", job_close}, {"result", job_result},
-                                     {"row", rows_row},      {"rows", rows_all},   {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"__close", job_close}, {"add", many_add},  {"close", job_close}, {"result", job_result},
+      {"row", rows_row},      {"rows", rows_all}, {NULL, NULL}};
   handle_open(L, &job_type, methods);
 }

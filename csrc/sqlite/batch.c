@@ -24,12 +24,6 @@ static int begin_batch(Database *db) {
   return SQLITE_OK;
 }
 
-/* Begin, within a Lua transaction. */
-static int begin_nothing(Database *db) {
-  (void)db;
-  return SQLITE_OK;
-}
-
 /* Call it when SQLite has rolled the batch back, or could not commit it. Most of its jobs may have succeeded, so each
    runs again, in a transaction of its own. */
 static void undo(Database *db) {

@@ -3,14 +3,13 @@
 
 #include "sqlite/database.h"
 
-/* Whether the running statement must stop: it was cancelled, or the database is being closed. */
-static bool stops(const Database *db) {
+bool connection_stops(const Database *db) {
   return (db->running && atomic_load(&db->running->is_cancelled)) || thread_ends(&db->thread);
 }
 
 /* After this many instructions of its virtual machine, about 50 us, SQLite calls `progress`. */
 enum { PROGRESS_STEPS = 2000 };
-static int progress(void *data) { return stops((const Database *)data); }
+static int progress(void *data) { return connection_stops((const Database *)data); }
 
 /* SQLite calls this while another connection has a lock, for the n-th time. Returns whether to try again. The wait for
    one lock counts for all jobs that were asked for before it began, so that they do not wait one after the other. In a
@@ -21,7 +20,7 @@ static int busy(void *data, int n) {
   int64_t now = clock_ms(), since;
   if (!db->locked_since) db->locked_since = now;
   since = db->running && db->running->asked > db->locked_since ? db->running->asked : db->locked_since;
-  if (now - since >= db->busy_ms || stops(db)) return 0;
+  if (now - since >= db->busy_ms || connection_stops(db)) return 0;
   struct timespec pause = {.tv_nsec = (n < 10 ? 1 : 10) * 1000000L};
   (void)nanosleep(&pause, NULL);
   return 1;

@@ -10,6 +10,9 @@
    A transaction of Lua begins with a job and ends with one. Between them the thread runs only the jobs of that
    transaction. Lua is told at once when each of them is done; all other jobs wait.
 
+   Many a statement of such a transaction takes less time than waking the thread and waiting for it. If one has few
+   steps, and was quick the last time, the Lua thread runs it at once, under Database.use (here.c).
+
    A simulation has no threads: there a go block does the work later, by database:work, in the Lua thread, under
    Database.use (lua/runnel/sqlite/sim_thread.lua). On a host of a simulated world the file is on the host's disk
    (disk.c).
@@ -40,6 +43,9 @@ enum { BATCH_MS = 10 };
 /* How many prepared statements are kept. */
 enum { KEPT_STATEMENTS = 64 };
 
+/* A statement may run in the Lua thread (here.c) if its last run took less than this, in us. */
+enum { QUICK_US = 50 };
+
 typedef enum JobKind {
   JOB_OPEN,     /* opens the connection, and runs the statements, which are pragmas */
   JOB_EXEC,     /* runs statements, and drops their rows */
@@ -64,12 +70,21 @@ typedef struct Value {
   const char *name;  /* of the parameter, without its first character, in Job.memory; NULL if they have no names */
 } Value;
 
+/* What the rows of a job are; ROWS_ANY: not known yet. */
+typedef enum RowForm { ROWS_ANY, ROWS_LIST, ROWS_NAMED } RowForm;
+
+/* Whether a statement may take any number of steps, depending on what is in the database. */
+typedef enum Steps { STEPS_UNKNOWN, STEPS_FEW, STEPS_MANY } Steps;
+
 /* A prepared statement that is kept. */
 typedef struct Statement {
   sqlite3_stmt *stmt; /* NULL: the place is free */
   char *sql;          /* its text, owned */
   size_t size;        /* of the text */
   uint64_t used;      /* Database.uses when it was last used */
+  Steps steps;        /* how many it takes */
+  int prepared;       /* SQLite's count of preparing it anew, when `steps` was found */
+  bool was_quick;     /* its last run took less than QUICK_US */
 } Statement;
 
 typedef struct Disk Disk;
@@ -82,6 +97,7 @@ typedef struct Database {
   runnel_task wake;           /* wakes the thread */
   size_t under_way;           /* how many jobs have a channel in the database's user value; Lua thread */
   bool is_closed;             /* no job runs any more; Lua thread */
+  char *problem;              /* of the last statement that ran in the Lua thread, owned; or NULL; Lua thread */
 
   char *path;      /* of the file, owned; this and the next three fields never change */
   int flags;       /* for sqlite3_open_v2 */
@@ -108,7 +124,8 @@ typedef struct Database {
   int64_t batch_since;  /* when that began, in ms */
   int64_t locked_since; /* when `busy` first found a lock of another connection, in ms; 0: there is none */
   lua_Integer tx;       /* the number of the current Lua transaction; 0: none. Changed under `lock` */
-  bool is_here;         /* the Lua thread does the work, for a simulation, which must not wait */
+  bool is_here;         /* the Lua thread does the work, and must not wait */
+  unsigned here;        /* how many statements it has run outside simulations */
   bool is_tx_over;      /* SQLite has rolled it back */
 } Database;
 
@@ -132,6 +149,13 @@ typedef struct Job {
   int parameters;           /* how many parameters the statements so far have */
   int64_t ms;               /* of a JOB_LIMIT: how long the call may take */
   const char *text;         /* of a JOB_LIMIT: what is said when the process ends; in `memory` */
+  RowForm form;             /* of its rows */
+  bool is_many;             /* its statement runs once for each of its rows, in place of once for `values` */
+  Bytes many;               /* its rows, packed: many.c. Freed with the job, so that it can run again */
+  size_t nrows;             /* their number */
+  lua_Integer before;       /* how many rows the earlier jobs of the same call had; for messages */
+  Bytes names;              /* of the values in the rows, each ended by a zero byte */
+  int32_t nnames;           /* their number */
   bool is_limited;          /* it is in Database.limits, with a hold; guarded by Database.lock */
   atomic_bool is_cancelled; /* it was closed: its results are not needed */
   int ref;                  /* the reference to its channel, or LUA_NOREF; Lua thread */
@@ -213,6 +237,9 @@ void connection_close(Database *db);
 /* Runs a statement without values or rows; returns SQLite's code. */
 int connection_do(Database *db, const char *sql);
 
+/* Whether the running statement must stop: it was cancelled, or the database is being closed. */
+bool connection_stops(const Database *db);
+
 /* Sets the job's error to the connection's. */
 void connection_blame(Database *db, Job *job, int code);
 
@@ -239,6 +266,15 @@ int statement_get(Database *db, const char *sql, size_t size, sqlite3_stmt **stm
 /* Gives back a statement, which may be kept. */
 void statement_put(Database *db, sqlite3_stmt *stmt);
 
+/* The kept statement that is a whole text; NULL if there is none. */
+Statement *statement_find(Database *db, const char *sql, size_t size);
+
+/* Notes how long a run of a statement took, in ns. */
+void statement_note(Database *db, sqlite3_stmt *stmt, int64_t ns);
+
+/* Whether the number of steps of a statement does not depend on what is in the tables. */
+bool statement_has_few_steps(Database *db, Statement *kept);
+
 /* Frees the kept statements. */
 void statement_free_all(Database *db);
 
@@ -246,6 +282,12 @@ void statement_free_all(Database *db);
 
 /* Called before each statement that writes: begins the batch, unless it has begun. Returns SQLite's code. */
 typedef int (*Begin)(Database *db);
+
+/* Begin, within a Lua transaction. */
+int begin_nothing(Database *db);
+
+/* Runs a single prepared statement, which may be NULL; returns SQLite's code. */
+int run_one(Database *db, Job *job, sqlite3_stmt *stmt, bool is_last, Begin begin);
 
 /* Runs a job's statements, and sets its results. `begin` is NULL for statements outside any transaction. */
 void run_statements(Database *db, Job *job, Begin begin);
@@ -278,8 +320,18 @@ void news_leave(lua_State *L, Job *job);
 /* database:ask(...) -> job: see ask.c. */
 int ask_job(lua_State *L);
 
-/* database:again(job, channel): runs once more a job that is done and has failed. */
-int ask_again(lua_State *L);
+/* Reads the value at an index; a table has the bytes of a blob at 1. Copies bytes to *memory, and moves that behind
+   them; with NULL it leaves them where they are. */
+void ask_value(lua_State *L, int at, Value *value, char **memory);
+
+/* Pushes the results of a job that is done, as job:result(); returns their number. */
+int ask_push_result(lua_State *L, const Job *job);
+
+/* database:many(...) -> job; see ask.c. */
+int ask_many(lua_State *L);
+
+/* database:start(job, channel): runs a job of database:many, or once more a job that is done and has failed. */
+int ask_start(lua_State *L);
 
 /* database:work(all): what the thread does, for a simulation, and tells of jobs that are done. Without `all` one job
    runs, and is committed alone. database:waiting() -> how many can run. */
@@ -288,6 +340,18 @@ int ask_waiting(lua_State *L);
 
 /* database:limit(...) -> job: see ask.c. */
 int ask_limit(lua_State *L);
+
+/* ---- here.c: the Lua thread ---- */
+
+/* database:here(sql, tx, ...) -> nil: it must run in the database's thread; true, and as job:result; see here.c. */
+int here_run(lua_State *L);
+
+/* ---- many.c: the Lua thread ---- */
+
+/* job:add(blob, list, from, to) -> the first index that was not added, the bytes of all rows: adds rows of a list, at
+   least one, to a job of database:many that has not begun. `blob` is the metatable of blobs. If a row is wrong: nil, its
+   index, and the key with the wrong value, or nil. */
+int many_add(lua_State *L);
 
 /* Makes the metatable of jobs. */
 void ask_open(lua_State *L);

@@ -30,6 +30,8 @@ void job_free(void *object) {
   job_reset(job);
   bytes_free(&job->columns);
   bytes_free(&job->rows);
+  bytes_free(&job->many);
+  bytes_free(&job->names);
   free(job->memory);
   if (job->database) handle_release(job->database);
   free(job);

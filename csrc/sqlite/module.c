@@ -43,6 +43,7 @@ static void free_database(void *object) {
     disk_free(db->disk);
   }
   free(db->path);
+  free(db->problem);
   free(db);
 }
 
@@ -124,8 +125,8 @@ int luaopen_runnel_sqlite_core(lua_State *L) {
                                        {"seed", module_seed},
                                        {NULL, NULL}};
   static const luaL_Reg methods[] = {
-      {"again", ask_again}, {"alive", limits_alive},  {"ask", ask_job},   {"close", module_close},
-      {"limit", ask_limit}, {"waiting", ask_waiting}, {"work", ask_work}, {NULL, NULL}};
+      {"alive", limits_alive}, {"ask", ask_job},     {"close", module_close},  {"here", here_run}, {"limit", ask_limit},
+      {"many", ask_many},      {"start", ask_start}, {"waiting", ask_waiting}, {"work", ask_work}, {NULL, NULL}};
   luaL_checkversion(L);
   (void)runnel_get_functions(L);
   handle_open(L, &database_type, methods);

@@ -1,4 +1,5 @@
 /* run.c: runs the statements of a job; see database.h. The thread that works. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "sqlite/database.h"
@@ -30,9 +31,11 @@ static const Value *find(const Job *job, const char *name) {
 
 /* Sets the error that the number of values is wrong. Returns a code. */
 static int refuse(Job *job, int parameters) {
-  char problem[100];
-  (void)snprintf(problem, sizeof problem, "%zu value%s for %d parameter%s", job->nvalues, job->nvalues == 1 ? "" : "s",
-                 parameters, parameters == 1 ? "" : "s");
+  char problem[150];
+  bool is_short = job->is_many && job->nvalues < (size_t)parameters;
+  (void)snprintf(problem, sizeof problem, "%zu value%s for %d parameter%s%s", job->nvalues,
+                 job->nvalues == 1 ? "" : "s", parameters, parameters == 1 ? "" : "s",
+                 is_short ? " (a row that ends with nil needs its length, in n)" : "");
   job_fail(job, SQLITE_MISUSE, problem);
   return SQLITE_MISUSE;
 }
@@ -94,13 +97,20 @@ static int prepare(Database *db, Job *job, const char *sql, sqlite3_stmt **stmt,
   return code;
 }
 
-/* Runs a prepared statement, which may be NULL. `begin` is called before one that writes, or is NULL. */
-static int run_one(Database *db, Job *job, sqlite3_stmt *stmt, bool is_last, Begin begin) {
+int begin_nothing(Database *db) {
+  (void)db;
+  return SQLITE_OK;
+}
+
+/* `begin` is called before a statement that writes, or is NULL. */
+int run_one(Database *db, Job *job, sqlite3_stmt *stmt, bool is_last, Begin begin) {
   if (!stmt) return SQLITE_OK;
   int before = sqlite3_total_changes(db->connection), code = bind_all(job, stmt, is_last);
   if (code == SQLITE_OK && begin && !sqlite3_stmt_readonly(stmt)) code = begin(db);
   if (code != SQLITE_OK && job->code == SQLITE_OK) connection_blame(db, job, code);
+  int64_t start = clock_ns();
   if (code == SQLITE_OK) code = step_all(db, job, stmt, is_last);
+  statement_note(db, stmt, clock_ns() - start);
   statement_put(db, stmt);
   if (sqlite3_total_changes(db->connection) != before) job->changes += sqlite3_changes(db->connection);
   return code;
@@ -117,24 +127,149 @@ static int run_each(Database *db, Job *job) {
   return code;
 }
 
+/* Begins what is all done, or not at all. `begin` is NULL outside any transaction. Returns SQLite's code. */
+static int enter(Database *db, Job *job, Begin begin) {
+  int code = begin ? begin(db) : SQLITE_OK;
+  if (begin && code == SQLITE_OK) code = connection_do(db, "savepoint script");
+  if (code != SQLITE_OK) connection_blame(db, job, code);
+  return code;
+}
+
+/* Ends it; undoes it if `code` is an error. Returns the code. */
+static int leave(Database *db, Begin begin, int code) {
+  if (!begin || sqlite3_get_autocommit(db->connection)) return code; /* SQLite may have rolled everything back */
+  if (code != SQLITE_OK) (void)connection_do(db, "rollback to script");
+  (void)connection_do(db, "release script");
+  return code;
+}
+
 /* Runs several statements: all of them, or none. Pragmas and similar statements are not part of the transaction. */
 static int run_script(Database *db, Job *job, Begin begin) {
+  if (job->is_many) {
+    job_fail(job, SQLITE_MISUSE, "rows need a single statement, got several");
+    return SQLITE_MISUSE;
+  }
   bool has_names = job->nvalues && job->values[0].name;
   if (job->kind == JOB_ROWS || has_names) {
     job_fail(job, SQLITE_MISUSE,
              has_names ? "named values need a single statement, got several" : "one statement expected, got several");
     return SQLITE_MISUSE;
   }
-  int code = begin ? begin(db) : SQLITE_OK;
-  if (begin && code == SQLITE_OK) code = connection_do(db, "savepoint script");
-  if (code != SQLITE_OK) {
-    connection_blame(db, job, code);
-    return code;
+  int code = enter(db, job, begin);
+  return code == SQLITE_OK ? leave(db, begin, run_each(db, job)) : code;
+}
+
+/* ---- many rows ---- */
+
+/* Takes `size` packed bytes. */
+static const char *take(const char **at, void *to, size_t size) {
+  const char *from = *at;
+  if (to) memcpy(to, from, size);
+  *at += size;
+  return from;
+}
+
+/* Takes a packed value. */
+static Value take_value(const char **at) {
+  char kind;
+  uint64_t size;
+  (void)take(at, &kind, 1);
+  Value value = {.kind = (ValueKind)kind};
+  if (value.kind == VALUE_INTEGER) {
+    (void)take(at, &value.integer, sizeof value.integer);
+  } else if (value.kind == VALUE_FLOAT) {
+    (void)take(at, &value.number, sizeof value.number);
+  } else if (value.kind != VALUE_NULL) {
+    (void)take(at, &size, sizeof size);
+    value.size = (size_t)size;
+    value.bytes = take(at, NULL, value.size);
   }
-  code = run_each(db, job);
-  if (!begin || sqlite3_get_autocommit(db->connection)) return code; /* SQLite may have rolled everything back */
-  if (code != SQLITE_OK) (void)connection_do(db, "rollback to script");
-  (void)connection_do(db, "release script");
+  return value;
+}
+
+/* For each name of a job the first parameter that has it, at 0; then for each parameter the next one with the same
+   name, or 0. NULL, with an error in the job, if no parameter has one of the names. The caller frees it. */
+static int *match_names(Job *job, sqlite3_stmt *stmt, int n) {
+  int *match = (int *)calloc((size_t)job->nnames + (size_t)n + 1, sizeof *match);
+  const char *name = bytes_first(&job->names);
+  if (!match) job_fail(job, SQLITE_NOMEM, NULL);
+  for (int i = 0; match && i < job->nnames; i++, name += strlen(name) + 1) {
+    int *place = &match[i];
+    for (int parameter = 1; parameter <= n; parameter++) {
+      const char *other = sqlite3_bind_parameter_name(stmt, parameter);
+      if (!other || strcmp(other + 1, name) != 0) continue;
+      *place = parameter;
+      place = &match[job->nnames + parameter];
+    }
+    if (match[i]) continue;
+    char problem[200];
+    (void)snprintf(problem, sizeof problem, "no parameter uses the named value \"%.100s\"", name);
+    job_fail(job, SQLITE_MISUSE, problem);
+    free(match);
+    match = NULL;
+  }
+  return match;
+}
+
+/* Binds the next packed row. `match`: of match_names. Returns SQLite's code. */
+static int bind_row(Job *job, sqlite3_stmt *stmt, int n, const int *match, const char **at) {
+  int32_t width, number;
+  int code = SQLITE_OK;
+  (void)take(at, &width, sizeof width);
+  job->nvalues = (size_t)width;
+  if (job->form != ROWS_NAMED && width != n) return refuse(job, n);
+  if (job->form == ROWS_NAMED) (void)sqlite3_clear_bindings(stmt);
+  for (int i = 1; i <= width && code == SQLITE_OK; i++) {
+    if (job->form == ROWS_NAMED) (void)take(at, &number, sizeof number);
+    Value value = take_value(at);
+    int parameter = job->form == ROWS_NAMED ? match[number - 1] : i;
+    while (parameter && code == SQLITE_OK) {
+      code = bind(stmt, parameter, &value);
+      parameter = job->form == ROWS_NAMED ? match[job->nnames + parameter] : 0;
+    }
+  }
+  return code;
+}
+
+/* Adds to the error of a job the row that has it. */
+static void blame_row(Job *job, size_t row) {
+  size_t size = job->problem ? strlen(job->problem) + 40 : 0;
+  char *problem = size ? (char *)malloc(size) : NULL;
+  if (!problem) return;
+  (void)snprintf(problem, size, "row %lld: %s", (long long)job->before + (long long)row, job->problem);
+  free(job->problem);
+  job->problem = problem;
+}
+
+static int run_rows(Database *db, Job *job, sqlite3_stmt *stmt) {
+  const char *at = bytes_first(&job->many);
+  int n = sqlite3_bind_parameter_count(stmt), code = SQLITE_OK;
+  int *match = match_names(job, stmt, n);
+  if (!match) return job->code;
+  for (size_t row = 1; row <= job->nrows && code == SQLITE_OK; row++) {
+    int before = sqlite3_total_changes(db->connection);
+    code = connection_stops(db) ? SQLITE_INTERRUPT : bind_row(job, stmt, n, match, &at);
+    if (code != SQLITE_OK && job->code == SQLITE_OK) job_fail(job, code, sqlite3_errstr(code));
+    if (code == SQLITE_OK) code = step_all(db, job, stmt, true);
+    if (code != SQLITE_OK) blame_row(job, row);
+    (void)sqlite3_reset(stmt);
+    if (sqlite3_total_changes(db->connection) != before) job->changes += sqlite3_changes(db->connection);
+  }
+  free(match);
+  return code;
+}
+
+/* Runs a prepared statement, which may be NULL, for each of the job's rows: for all of them, or none. */
+static int run_many(Database *db, Job *job, sqlite3_stmt *stmt, Begin begin) {
+  if (!stmt || statement_word(job->sql) == WORD_ALONE) {
+    job_fail(job, SQLITE_MISUSE, stmt ? "rows need a statement that a transaction may have" : "rows need a statement");
+    if (stmt) statement_put(db, stmt);
+    return SQLITE_MISUSE;
+  }
+  if (sqlite3_stmt_readonly(stmt)) begin = NULL;
+  int code = enter(db, job, begin);
+  if (code == SQLITE_OK) code = leave(db, begin, run_rows(db, job, stmt));
+  statement_put(db, stmt);
   return code;
 }
 
@@ -148,7 +283,7 @@ void run_statements(Database *db, Job *job, Begin begin) {
     statement_put(db, stmt);
     code = run_script(db, job, begin);
   } else if (code == SQLITE_OK) {
-    code = run_one(db, job, stmt, true, begin);
+    code = job->is_many ? run_many(db, job, stmt, begin) : run_one(db, job, stmt, true, begin);
   }
   if (code != SQLITE_OK) return;
   db->locked_since = 0;

@@ -63,7 +63,7 @@ static void keep(Database *db, sqlite3_stmt *stmt, const char *sql, size_t size)
     if (!other->stmt || other->used < place->used) place = other;
   }
   drop(place);
-  *place = (Statement){stmt, copy, size, ++db->uses};
+  *place = (Statement){.stmt = stmt, .sql = copy, .size = size, .used = ++db->uses};
 }
 
 /* The kept statement that a text begins with; or NULL. */
@@ -91,6 +91,58 @@ int statement_get(Database *db, const char *sql, size_t size, sqlite3_stmt **stm
   if (*stmt) keep(db, *stmt, sql, (size_t)(*tail - sql));
   *tail = skip(*tail);
   return SQLITE_OK;
+}
+
+Statement *statement_find(Database *db, const char *sql, size_t size) {
+  Statement *kept = find(db, sql, size);
+  return kept && kept->size == size ? kept : NULL;
+}
+
+/* ---- how long they take ---- */
+
+/* Whether an instruction of SQLite's virtual machine is one of a loop, runs another program, or may itself take as long
+   as a table is large. */
+static bool is_long(const char *name, int address, int target) {
+  static const char *const names[] = {"Clear",   "Count",      "Destroy", "IntegrityCk", "ParseSchema",
+                                      "Program", "RowSetRead", "VFilter", "Vacuum",      "Yield"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(name, names[i]) == 0) return true;
+  }
+  if (strcmp(name, "Goto") == 0) return target > 1 && target < address; /* 1: behind the start, once */
+  return strstr(name, "Next") || strstr(name, "Prev");
+}
+
+/* Looks at the program of a statement. If that fails, it may take many steps. */
+static Steps look_at(Database *db, const char *sql) {
+  sqlite3_stmt *stmt = NULL;
+  char *text = sqlite3_mprintf("explain %s", sql);
+  int code = text ? sqlite3_prepare_v2(db->connection, text, -1, &stmt, NULL) : SQLITE_NOMEM;
+  Steps steps = code == SQLITE_OK && sqlite3_column_count(stmt) > 3 ? STEPS_FEW : STEPS_MANY;
+  while (steps == STEPS_FEW && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+    const char *name = (const char *)sqlite3_column_text(stmt, 1);
+    if (!name || is_long(name, sqlite3_column_int(stmt, 0), sqlite3_column_int(stmt, 3))) steps = STEPS_MANY;
+  }
+  if (code != SQLITE_ROW && code != SQLITE_DONE) steps = STEPS_MANY;
+  (void)sqlite3_finalize(stmt);
+  sqlite3_free(text);
+  return steps;
+}
+
+bool statement_has_few_steps(Database *db, Statement *kept) {
+  if (kept->steps == STEPS_UNKNOWN) kept->steps = look_at(db, kept->sql);
+  return kept->steps == STEPS_FEW;
+}
+
+void statement_note(Database *db, sqlite3_stmt *stmt, int64_t ns) {
+  for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
+    Statement *kept = &db->statements[i];
+    if (kept->stmt != stmt) continue;
+    kept->was_quick = ns < (int64_t)QUICK_US * 1000;
+    int prepared = sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_REPREPARE, 0);
+    if (kept->prepared != prepared) kept->steps = STEPS_UNKNOWN; /* the tables have changed */
+    kept->prepared = prepared;
+    return;
+  }
 }
 
 void statement_put(Database *db, sqlite3_stmt *stmt) {

@@ -14,8 +14,17 @@ enum {
   STORY_OFFER_VAIN = 40, /* an offer on `chan` has failed: it had no room */
   STORY_POLL_VAIN,       /* a poll on `chan` has failed: it had no value */
   STORY_PARK_TOO,        /* after a TRACE_PARK of an alts: `chan` is one more channel of it */
-  STORY_NOTE             /* a note of a simulated world: its number is `seq` */
+  STORY_NOTE,            /* a note of a simulated world: its number is `seq` */
+  STORY_TIMER /* the go block has used a timer of rn.after, which `chan` stands for. `what` is a StoryTimer */
 };
+
+/* What has happened to a timer. */
+typedef enum StoryTimer {
+  STORY_TIMER_STARTED,   /* it was made, and fires in `seq` ms */
+  STORY_TIMER_RESTARTED, /* the same of one that there was already */
+  STORY_TIMER_STOPPED,   /* it was pending */
+  STORY_TIMER_OVER       /* it was to be stopped, but was not pending */
+} StoryTimer;
 
 /* The most channels that a story names of a waiting alts. */
 enum { STORY_NAMED = 4 };

@@ -15,162 +15,44 @@ local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
 local sign = require "runnel.internal.sign"
+local asking = require "runnel.sqlite.sqlite_ask"
+local many = require "runnel.sqlite.sqlite_rows"
 local simulated = require "runnel.internal.world"
 local thread = require "runnel.sqlite.sim_thread"
 local timed_out = require "runnel.internal.timed_out"
+local values = require "runnel.sqlite.sqlite_values"
 local watch = require "runnel.sqlite.sqlite_watch"
 
 local lib = need("runnel.sqlite.core", "libsqlite3 and its headers, on Debian libsqlite3-dev")
 
 local internal = core.internal
-local chan, now, sleep = core.chan, core.now, core.sleep
-local take, put = internal.moving.take, internal.moving.put
+local chan, now = core.chan, core.now
+local put = internal.moving.put
 local offer, close = core.methods.offer, core.methods.close
 local is_simulation, raise, self_block = internal.is_simulation, internal.raise, internal.self
-local select, type = select, type
+local ask, message, news_of, start, wait = asking.ask, asking.message, asking.news_of, asking.start, asking.wait
+local here, wait_for = asking.here, asking.wait_for
 
 ---@class runnel.sqlite
 local sqlite = { version = lib.version }
-
--- ---- values ----
-
-local Blob = { __name = "runnel.sqlite.blob" }
 
 ---Bytes to be stored as a BLOB. (A plain string is a TEXT; both are read as strings.)
 ---@param bytes string
 ---@return table blob
 function sqlite.blob(bytes)
   check.string(bytes, "a string", "sqlite.blob")
-  return setmetatable({ bytes }, Blob)
+  return values.blob(bytes)
 end
 
-local PLAIN = { ["nil"] = true, boolean = true, number = true, string = true }
-
--- Why a value cannot be passed to SQLite, or nil.
-local function wrong_value(value)
-  if value ~= value then return "nan, which SQLite would make NULL" end
-  if PLAIN[type(value)] or getmetatable(value) == Blob then return nil end
-  return check.article(value)
-end
-
-local function check_values(what, ...)
-  for i = 1, select("#", ...) do
-    local wrong = wrong_value((select(i, ...)))
-    if wrong then
-      raise(("%s: value %d: nil, a boolean, a number, a string or sqlite.blob(...) expected, got %s")
-        :format(what, i, wrong))
-    end
-  end
-end
-
--- The names and values of a table of named values, in turn.
-local function flatten(what, values)
-  local flat, n = {}, 0
-  for name, value in pairs(values) do
-    if type(name) ~= "string" or name:find "\0" then
-      raise(("%s: the keys of a table of values are the names of parameters, got %s")
-        :format(what, check.describe(name)))
-    end
-    local wrong = wrong_value(value)
-    if wrong then raise(("%s: value %q: got %s"):format(what, name, wrong)) end
-    flat[n + 1], flat[n + 2], n = name, value, n + 2
-  end
-  return table.unpack(flat, 1, n)
-end
-
--- ---- asking ----
-
-local BUSY <const>, CANTOPEN <const>, MISUSE <const> = 5, 14, 21
-
--- A statement for a message: on one line, not too long.
-local function shown(sql)
-  sql = sql:gsub("%s+", " "):gsub("^ ", "")
-  return #sql > 200 and sql:sub(1, 200) .. "..." or sql
-end
-
--- The message for an error of SQLite.
-local function message(self, what, sql, text, code)
-  local is_late = code & 0xff == BUSY
-  if is_late then
-    text = ("another connection has held a lock for more than %d ms (option busy_timeout)"):format(self.busy)
-  end
-  text = ("%s: %s: %s%s"):format(what, self.path, text, sql and ", in: " .. shown(sql) or "")
-  return is_late and timed_out.new(text) or text
-end
-
--- A channel for one job, which gets a value when the job is done.
-local function news_of(db)
-  local news = chan(1)
-  if db.disk then news:name "runnel.sqlite" end -- so that stories do not tell of it
-  return news
-end
-
--- Makes a job.
-local function start(db, kind, sql, news, number, has_names, ...)
-  local disk = db.disk
-  if disk then disk:begin(kind, sql or kind) end
-  local is_here = is_simulation()
-  if is_here then thread.wake(db.handle, disk) end
-  return db.handle:ask(kind, sql, news, number, is_here, has_names, ...)
-end
-
--- Runs a job again while another connection has a lock, for at most the busy timeout; see `wait`.
-local function insist(db, job, ...)
-  local deadline, pause = now() + db.busy, 1
-  local a, b, code = ...
-  while not a and code & 0xff == BUSY and now() < deadline do
-    sleep(pause)
-    pause = math.min(2 * pause, 100)
-    if not db.handle then return nil, "the database was closed meanwhile", MISUSE end
-    local news = news_of(db)
-    if db.disk then db.disk:begin "a statement" end
-    thread.wake(db.handle, db.disk)
-    db.handle:again(job, news)
-    if not take(news) then error("not enough memory", 0) end
-    a, b, code = job:result()
-  end
-  return a, b, code
-end
-
--- Waits for a job. Returns its results: the number of changed rows and the last rowid; or nil, message and code. In a
--- simulation SQLite itself does not wait for locks, since nothing else would run meanwhile.
-local function wait(db, job, news)
-  if not take(news) then error("not enough memory", 0) end
-  if is_simulation() then return insist(db, job, job:result()) end
-  return job:result()
-end
+-- ---- statements ----
 
 ---@class runnel.sqlite.Statements
 ---@field db runnel.sqlite.Database
 ---@field number integer of the transaction; 0: none
 ---@field package idle_since? number of a transaction: since when none of its statements has run; nil: one runs
+---@field package problem? string of a transaction: why it can only be rolled back
+---@field package unfinished? integer of a transaction: how many statements with channels of rows run
 local Statements = {}
-
--- Asks for a statement, with values.
-local function ask(self, what, kind, news, sql, ...)
-  local db = self.db
-  if type(sql) ~= "string" or sql:find("\0", 1, true) then
-    raise(("%s: a statement of SQL expected, got %s"):format(what, check.describe(sql)))
-  end
-  if not db:takes(self.number) then raise(what .. ": the database is closed") end
-  if self.number == 0 and db:is_in_transaction() then
-    raise(what .. ": this go block is in a transaction, so this would wait for itself: call the method of tx")
-  end
-  if self.number > 0 then self.idle_since = nil end
-  local first = ...
-  if type(first) == "table" and select("#", ...) == 1 and getmetatable(first) ~= Blob then
-    return start(db, kind, sql, news, self.number, true, flatten(what, first))
-  end
-  check_values(what, ...)
-  return start(db, kind, sql, news, self.number, false, ...)
-end
-
--- Waits for the job of a statement, as `wait`.
-local function wait_for(self, job, news)
-  local a, b, code = wait(self.db, job, news)
-  if self.number > 0 then self.idle_since = now() end
-  return a, b, code
-end
 
 -- Asks, waits, and raises the error of the statement. Returns the job, the number of rows changed, and the last rowid.
 local function perform(self, what, kind, sql, ...)
@@ -182,16 +64,29 @@ local function perform(self, what, kind, sql, ...)
   return job:rows()
 end
 
+local function exec(self, sql, ...)
+  local has_run, changes, rowid, code = here(self, sql, ...)
+  if not has_run then return perform(self, "exec", "exec", sql, ...) end
+  if not changes then timed_out.raise(message(self.db, "exec", sql, rowid, code)) end
+  return changes, rowid
+end
+
 ---Runs a statement, and waits until it is committed. Several statements are one transaction; they share the values, in
 ---order. An error is raised at the line of the call, and names the statement.
 ---@param sql string with `?` for values, or `:name` for named ones
 ---@param ... any nil, booleans (as 1 and 0), numbers, strings, and sqlite.blob(bytes); or only one table of named
----values
+---values; or { rows = a list or a channel of rows }: then the statement runs for each row, which is a list of values or
+---a table of named ones, and all of them are done, or none
 ---@return integer changes how many rows all statements have changed
 ---@return integer rowid of the row that was inserted last
 function Statements:exec(sql, ...)
   sign.own(self, "db|tx", "exec")
-  return perform(self, "exec", "exec", sql, ...)
+  local rows = many.of(...)
+  if not rows then return exec(self, sql, ...) end
+  if not core.is_chan(rows) then return many.exec_list(self, sql, rows) end
+  if self.number > 0 then return many.exec_channel(self, sql, rows) end
+  asking.check(self, "exec", sql) -- otherwise the message would be that of a transaction
+  return self:transaction(function(tx) return many.exec_channel(tx, sql, rows) end)
 end
 
 ---Runs a statement, and returns its rows. NULLs are nil.
@@ -331,7 +226,7 @@ function Database:transaction(f)
     raise "transaction: this go block is in a transaction, so this would wait for itself"
   end
   self.last = self.last + 1
-  local tx = setmetatable({ db = self, number = self.last }, Transaction)
+  local tx = setmetatable({ db = self, number = self.last, unfinished = 0 }, Transaction)
   local begun <close> = setmetatable({ db = self, job = false }, Step) -- nothing may fail once it has a job
   step(tx, "begin", begun)
   local results
@@ -342,6 +237,7 @@ function Database:transaction(f)
     local watching <close> = watch(tx) -- luacheck: ignore 211
     results = table.pack(f(tx))
   end
+  many.check_commit(tx)
   local committed <close> = setmetatable({ db = self, job = false }, Step)
   step(tx, "commit", committed)
   return table.unpack(results, 1, results.n)
@@ -382,6 +278,8 @@ local OPTIONS = {
 ---@field wal? boolean keep a write-ahead log, so that readers and a writer do not wait for each other; default true
 ---@field synchronous? "off"|"normal"|"full"|"extra" when SQLite waits for the disk; default: committed data survives a
 ---power cut: "full", and "extra" without a write-ahead log
+
+local CANTOPEN <const> = 14
 
 -- What is to be done about an error while a file is opened.
 local function advice(path, opts, code)

@@ -531,6 +531,33 @@ describe("cancel", function()
   end)
 
   describe("of a go block with variables to be closed", function()
+    since_5_4_3("lets it keep its name meanwhile, and in the report of another error", stage.sim(function()
+      local function first()
+        local _ <close> = closing(function()
+          rn.sleep(10)
+          error("another error", 0)
+        end)
+        rn.chan():take()
+      end
+      local first_at = stage.here(-7)
+      local names = { [false] = first_at, named = "named" }
+      for name, expected in pairs(names) do
+        local result = rn.go(function(...)
+          if name then rn.rename(name) end
+          return select(1, first(...))
+        end)
+        if not name then result = rn.go(first) end
+        rn.yield()
+        assert.is_true(rn.cancel(result))
+        rn.yield()
+        rn.yield()
+        assert.equal(expected, stage.entry(result).name)
+        assert.equal("sleeping", stage.entry(result).state)
+        rn.sleep(20)
+        assert.same({ { err = "another error", name = expected } }, stage.heard())
+      end
+    end))
+
     since_5_4_3("lets them say goodbye, although that takes time", stage.sim(function()
       local line, reason = rn.chan(), {}
       local result = rn.go(function()

@@ -113,7 +113,13 @@ add(uv and tls, {
   ["tls.client"] = function(opts) tls.client(opts) end,
   ["tls.server"] = function() tls.server { cert = "cert.pem", nosuch = true } end,
 })
-add(sqlite, { ["sqlite.open"] = function(opts) sqlite.open(":memory:", opts) end })
+
+local function exec_wrong() sqlite.open(":memory:"):exec("select 1", { rows = {}, nosuch = true }) end
+
+add(sqlite, {
+  ["sqlite.open"] = function(opts) sqlite.open(":memory:", opts) end,
+  ["db:exec"] = exec_wrong, ["tx:exec"] = exec_wrong,
+})
 
 -- Calls f with a store.
 local function with_store(f)

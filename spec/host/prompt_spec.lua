@@ -384,6 +384,9 @@ describe("the prompt #slow", function()
       term:enter ":ps"
       term:expect "pmap at %[%d+%]:1 %-> chan: #%d+ +sleeping.*\n%[%d+%]>$"
       term:enter "for _ = 1, 4 do collectgarbage() end" -- now only its channel keeps it alive
+      term:enter "rn.after(1e6, function() end)"
+      term:enter ":ps"
+      term:expect "\ntimer +called in\n%[%d+%]:1 +[%d.]+ %a+\n%[%d+%]>$"
       term:enter(":bt " .. screen:match "\n *(%d+) +worker")
       term:expect("%(worker%), parked\nstack traceback:\n +%[C%]: in method 'take'\n"
         .. " +%[%d+%]:1: in function <%[%d+%]:1>\n%[%d+%]>$")

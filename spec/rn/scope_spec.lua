@@ -282,6 +282,95 @@ describe("scope", function()
     end))
   end)
 
+  describe("with timers", function()
+    it("calls their functions in go blocks of its own, for which it waits", stage.sim(function()
+      local log = {}
+      rn.scope(function(s)
+        s:after(5, function(...)
+          rn.sleep(10)
+          log[1] = table.concat({ ... }, " ")
+        end, "a", "b")
+        rn.sleep(5)
+        rn.yield()
+      end)
+      assert.same({ "a b" }, log)
+      assert.equal(15, rn.now())
+      assert_none_left()
+    end))
+
+    it("does not wait for one that is pending, and stops it at its end", stage.sim(function()
+      local fired, timer = false, nil
+      rn.scope(function(s)
+        timer = s:after(50, function() fired = true end)
+        rn.sleep(5)
+      end)
+      assert.equal(5, rn.now())
+      assert.is_false(timer:stop())
+      assert.same({}, rn.timers())
+      timer:restart(1)
+      rn.sleep(100)
+      assert.is_false(fired)
+    end))
+
+    it("stops them when it is cancelled, and starts none after that", stage.sim(function()
+      local fired, timers = 0, {}
+      local function count() fired = fired + 1 end
+      local ok, err = pcall(rn.scope, function(s)
+        timers[1] = s:after(10, count)
+        s:go(function()
+          pcall(rn.sleep, FOREVER)
+          timers[2] = s:after(10, count)
+          pcall(rn.sleep, FOREVER)
+        end)
+        timers[3] = s:after(5, function() s:cancel "late" end)
+        rn.sleep(FOREVER)
+      end)
+      assert.same({ false, "late" }, { ok, err })
+      assert.equal(5, rn.now())
+      for _, timer in ipairs(timers) do
+        assert.is_false(timer:stop())
+        timer:restart(1)
+      end
+      rn.sleep(100)
+      assert.equal(0, fired)
+    end))
+
+    it("fails with an error of such a function, as with that of s:go", stage.sim(function()
+      local ok, err = pcall(rn.scope, function(s)
+        s:after(5, error, "bad", 0)
+        rn.sleep(FOREVER)
+      end)
+      assert.same({ false, "bad" }, { ok, err })
+    end))
+
+    it("keeps no timer that was stopped, and that nobody holds", stage.sim(function()
+      rn.scope(function(s)
+        local weak = setmetatable({}, { __mode = "k" })
+        for _ = 1, 10 do
+          local timer = s:after(1000, print)
+          weak[timer] = true
+          timer:stop()
+        end
+        for _ = 1, 3 do collectgarbage() end
+        assert.is_nil(next(weak))
+      end)
+    end))
+
+    it("refuses wrong arguments at the caller's line", stage.sim(function()
+      local scope
+      rn.scope(function(s)
+        scope = s
+        raises("^scope:after: a number of milliseconds, at least 0, expected, got %-1", function()
+          s:after(-1, print)
+        end)
+        raises("^scope:after: a number of milliseconds", function() s:after(print, 1) end)
+        raises("^scope:after: a function expected", function() s:after(1) end)
+        raises("s:after", function() s.after(1, print) end)
+      end)
+      raises("^scope:after: the scope has ended", function() scope:after(1, print) end)
+    end))
+  end)
+
   describe("with a timeout", function()
     since_5_4_3("cancels all and raises", stage.sim(function()
       local log = {}

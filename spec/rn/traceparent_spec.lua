@@ -39,6 +39,23 @@ describe("rn.traceparent", function()
     end)
   end)
 
+  it("is that of the call of rn.after in what a timer calls, and none if that has none", function()
+    rn.traceparent(true)
+    within(function()
+      local got = rn.chan(4)
+      local function note(name) got:put(name .. " " .. tostring(rn.traceparent())) end
+      rn.after(1, note, "without")
+      local header = rn.go(function()
+        local own = rn.traceparent(HEADER)
+        rn.after(2, note, "with")
+        return own
+      end):take()
+      rn.traceparent(true)
+      assert.equal("without nil", got:take())
+      assert.equal("with " .. header, got:take())
+    end)
+  end)
+
   it("begins a new trace for a text that is no traceparent", function()
     rn.traceparent(true)
     local seen = {}

@@ -405,6 +405,48 @@ describe("sim.world", function()
       assert.equal("server:80: ECONNRESET: connection reset by peer", err)
     end)
 
+    it("ends the timers of the host, and of no other, although they were to fire", function()
+      local fired = {}
+      run(function(world)
+        local timers = {}
+        local function start(name)
+          for i = 1, 20 do
+            timers[name .. i] = rn.after(50 + i % 7, function()
+              rn.yield()
+              fired[#fired + 1] = name
+            end)
+          end
+        end
+        local server = world:host("server", function() start "server" end)
+        world:host("client", function() start "client" end)
+        rn.sleep(10)
+        assert.matches("^server: .*world_spec.lua:%d+$", rn.timers()[1].name)
+        server:crash()
+        assert.equal(20, #rn.timers())
+        for i = 1, 20 do assert.is_false(timers["server" .. i]:stop()) end
+        world:run()
+      end)
+      assert.equal(("client "):rep(20), table.concat(fired, " ") .. " ")
+    end)
+
+    it("ends what a timer of the host has started", function()
+      local log = {}
+      run(function(world)
+        local server = world:host("server", function()
+          rn.after(5, function()
+            log[#log + 1] = rn.ps()[2].name
+            rn.sleep(10)
+            log[#log + 1] = "not reached"
+          end)
+        end)
+        rn.sleep(10)
+        server:crash()
+        world:run()
+      end)
+      assert.equal(1, #log)
+      assert.matches("^server: ", log[1])
+    end)
+
     it("never returns to the go block that has asked for it, and a restart begins anew", function()
       local starts, returned, answers = 0, false, {}
       run(function(world)

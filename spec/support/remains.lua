@@ -45,9 +45,18 @@ local function go_blocks(mark)
   return set
 end
 
+-- The pending timers of rn.after.
+local function timers()
+  local set = {}
+  for _, entry in ipairs(rn.timers()) do set[entry.timer] = entry.name end
+  return set
+end
+
 ---The present resources, for a later comparison.
 ---@return table before
-function remains.now() return { id = rn.chan():stats().id, children = children(), descriptors = descriptors() } end
+function remains.now()
+  return { id = rn.chan():stats().id, children = children(), descriptors = descriptors(), timers = timers() }
+end
 
 local function added(list, what, now, before)
   for key, value in pairs(now) do
@@ -60,6 +69,7 @@ local function list_since(before)
   added(list, "child process", children(), before.children)
   added(list, "descriptor", descriptors(), before.descriptors)
   added(list, "go block", go_blocks(before.id), {})
+  added(list, "timer", timers(), before.timers)
   table.sort(list)
   return list
 end

@@ -29,6 +29,12 @@ local bodies = {
   sleep = function() rn.sleep(1) end,
   result = function(ch) rn.go(ch.take, ch):take() end,
   done = function(ch) ch:done():take() end,
+  timer = function(ch)
+    local timer = rn.after(1, ch.take, ch)
+    rn.after(1, ch.put, ch, {}):restart(2)
+    rn.sleep(1)
+    timer:stop()
+  end,
   scope = function(ch)
     rn.scope(function(s)
       s:go(ch.take, ch)

@@ -430,7 +430,9 @@ static void check_clock(void) {
   check(clock_now(&clock) == 9, "virtual time jumps");
   clock_jump(&clock, 3);
   check(clock_now(&clock) == 9, "never back");
-  check(clock_grain(&clock) == 1 && clock_grain(&(Clock){0}) == CLOCK_MS, "the grain");
+  check(clock_due(&clock, 5) == clock.virtual_ns + 5, "virtual deadlines are exact");
+  int64_t now = clock_ns(), due = clock_due(&(Clock){0}, CLOCK_MS);
+  check(due % CLOCK_MS == 0 && due >= now + CLOCK_MS && due < clock_ns() + 2 * CLOCK_MS, "real ones are rounded up");
   check(clock_after(3, 4) == 7 && clock_after(3, INT64_MAX - 3) == INT64_MAX &&
             clock_after(3, INT64_MAX) == INT64_MAX && clock_after(3, INT64_MAX - 4) == INT64_MAX - 1,
         "a time that is never");

@@ -22,7 +22,7 @@ local ENDLESS = "with recursive c(x) as (select 1 union all select x + 1 from c)
 local function round(number)
   local db = sqlite.open(random(3) == 1 and path or ":memory:", { busy_timeout = random(200), synchronous = "off" })
   db:exec "create table if not exists t(a, b)"
-  local committed, rolled_back = {}, {}
+  local committed, rolled_back, many = {}, {}, {}
 
   local ways = {
     function(key)
@@ -45,6 +45,18 @@ local function round(number)
       end)
     end,
     function() pcall(db.exec, db, "insert into nope values (1)") end,
+    function(key)
+      local rows, ch = {}, random(2) == 1 and rn.chan(random(0, 3))
+      for i = 1, random(2000) do rows[i] = { key, ("x"):rep(random(200)) } end
+      if ch then
+        rn.go(function()
+          for _, row in ipairs(rows) do ch:put(row) end
+          ch:close()
+        end)
+      end
+      assert(db:exec("insert into t values (?, ?)", { rows = ch or rows }) == #rows)
+      many[key] = #rows
+    end,
     function() db:one(ENDLESS .. "max(x) from c") end,
     function(key)
       rolled_back[key] = true
@@ -65,7 +77,7 @@ local function round(number)
       done = done + 1
     end)
     blocks[i] = block
-    if way == 5 or way == 6 or random(4) == 1 then
+    if way == 6 or way == 7 or random(4) == 1 then
       rn.go(function()
         rn.sleep(random() * 5)
         rn.cancel(block)
@@ -77,6 +89,11 @@ local function round(number)
   for key in pairs(committed) do
     assert(db:one("select 1 from t where a = ?", key), "a row is missing")
     kept = kept + 1
+  end
+  for i = 1, #blocks do
+    local key = ("%d.%d"):format(number, i)
+    local n = db:one("select count(*) as n from t where a = ?", key).n
+    assert(not many[key] or n == many[key], "some rows are missing")
   end
   for key in pairs(rolled_back) do
     assert(not db:one("select 1 from t where a = ?", key), "a row is there")

@@ -9,7 +9,7 @@ local stores = require "runnel.store"
 local arm = arm -- luacheck: globals arm
 local _ = { rn.pmap, rn.retry } -- loads their modules, before allocations fail
 package.preload.luv = function() error "a state that loads it keeps a key of the system for ever" end
-for _, name in ipairs { "world", "luv", "database" } do require("runnel.sim." .. name) end
+for _, name in ipairs { "sim_world", "sim_luv", "database" } do require("runnel.sim." .. name) end
 
 rn.on_error(function() end)
 
@@ -61,6 +61,31 @@ local SCENARIOS = {
       end
       local n = count(db, "t")
       assert(not n or n >= done, "rows are missing")
+    end)
+  end },
+
+  { "a statement for many rows", function()
+    with_database(function(db)
+      local list, tables = {}, {}
+      for i = 1, 20 do
+        list[i] = i % 3 == 0 and table.pack(i, nil) or { i, ("text"):rep(i) }
+        tables[i] = { a = 100 + i, b = sqlite.blob "x" }
+      end
+      local done = 0
+      local function note(ok, changes)
+        assert(not ok or changes == 20)
+        if ok then done = done + 20 end
+      end
+      note(check(pcall(db.exec, db, INSERT, { rows = list })))
+      note(check(pcall(db.exec, db, "insert into t values (:a, :b)", { rows = tables })))
+      check(pcall(db.transaction, db, function(tx)
+        local ch = rn.chan(20)
+        for i = 1, 20 do ch:put { 200 + i, ("x"):rep(10000) } end
+        ch:close()
+        note(true, tx:exec(INSERT, { rows = ch }))
+      end))
+      local n = count(db, "t")
+      assert(not n or n == done or may_fail and n % 20 == 0, "some rows are missing")
     end)
   end },
 

@@ -157,6 +157,22 @@ func actors(n int) {
 	fmt.Println(sum)
 }
 
+func timers(n int) {
+	list, fired, sum := make([]*time.Timer, n+1), make(chan int, 100), 0
+	for i := 1; i <= n; i++ {
+		list[i] = time.AfterFunc(time.Duration(2000+i*7919%1000)*time.Millisecond, func() { fired <- i })
+	}
+	for i := 1; i <= n; i++ {
+		if i%10 != 0 {
+			list[i].Stop()
+		}
+	}
+	for i := 0; i < n/10; i++ {
+		sum += <-fired
+	}
+	fmt.Println(sum)
+}
+
 func retries(n int) {
 	var lock sync.Mutex
 	sum := 0
@@ -232,6 +248,8 @@ func main() {
 		sumJSON(os.Args[2])
 	case "actors":
 		actors(n)
+	case "timers":
+		timers(n)
 	case "retries":
 		retries(n)
 	case "requests":

@@ -53,4 +53,21 @@ function programs.proxy(port)
   uv.run()
 end
 
+function programs.timers(n)
+  local timers, sum = {}, 0
+  for i = 1, tonumber(n) do
+    local timer = uv.new_timer()
+    timers[i] = timer
+    timer:start(2000 + i * 7919 % 1000, 0, function()
+      sum = sum + i
+      timer:close()
+    end)
+  end
+  for i = 1, #timers do
+    if i % 10 ~= 0 then timers[i]:close() end
+  end
+  uv.run()
+  print(sum)
+end
+
 programs[arg[1]](table.unpack(arg, 2))

@@ -71,6 +71,14 @@ const programs = {
     console.log(sum)
   },
 
+  timers(n) {
+    const timers = []
+    let sum = 0
+    for (let i = 1; i <= Number(n); i++) timers[i] = setTimeout(i => { sum += i }, 2000 + i * 7919 % 1000, i)
+    for (let i = 1; i <= Number(n); i++) if (i % 10 !== 0) clearTimeout(timers[i])
+    process.on("exit", () => console.log(sum))
+  },
+
   hello() {
     const server = http.createServer((request, response) => response.end("hello"))
     server.listen(0, "127.0.0.1", () => console.log("port " + server.address().port))

@@ -1,6 +1,8 @@
 """The programs of make bench-programs in Python, with asyncio: main.py NAME ARGUMENT..."""
 import asyncio
+import csv
 import json
+import sqlite3
 import sys
 from collections import Counter
 
@@ -61,6 +63,15 @@ async def proxy(port):
     await listener.serve_forever()
 
 
+def store_csv(path):
+    db = sqlite3.connect(":memory:")
+    db.execute("create table sale(id integer, name text, amount integer, city text)")
+    with open(path, newline="") as lines, db:
+        db.executemany("insert into sale values (?, ?, ?, ?)", csv.reader(lines))
+    for row in db.execute("select city, count(*), sum(amount) from sale group by city order by city"):
+        print(*row, sep="\t")
+
+
 def sum_json(path):
     total, n = 0, 0
     with open(path, "rb") as file:
@@ -89,6 +100,24 @@ async def actors(n):
     print(total)
 
 
+async def timers(n):
+    loop, total, fired = asyncio.get_running_loop(), 0, asyncio.Event()
+    left = int(n) // 10
+
+    def add(i):
+        nonlocal total, left
+        total, left = total + i, left - 1
+        if left == 0:
+            fired.set()
+
+    handles = [loop.call_later((2000 + i * 7919 % 1000) / 1000, add, i) for i in range(1, int(n) + 1)]
+    for i, handle in enumerate(handles, 1):
+        if i % 10:
+            handle.cancel()
+    await fired.wait()
+    print(total)
+
+
 async def retries(n):
     total = 0
 
@@ -113,7 +142,8 @@ async def retries(n):
 
 
 if __name__ == "__main__":
-    programs = {"logs": logs, "commands": commands, "proxy": proxy, "json": sum_json, "actors": actors, "retries": retries}
+    programs = {"logs": logs, "commands": commands, "proxy": proxy, "json": sum_json, "csv": store_csv, "actors": actors,
+                "timers": timers, "retries": retries}
     result = programs[sys.argv[1]](*sys.argv[2:])
     if result is not None:
         try:

@@ -57,6 +57,22 @@ function programs.json(path)
   print(("%d %.0f"):format(n, sum))
 end
 
+-- Stores a file of comma-separated values in SQLite, and prints sums.
+function programs.csv(path)
+  local uv = require "runnel.uv"
+  local db <close> = require("runnel.sqlite").open ":memory:"
+  db:exec "create table sale(id integer, name text, amount integer, city text)"
+  local rows = rn.chan(100)
+  rn.go(function()
+    for line in uv.lines(path) do rows:put { line:match "^(%d+),([^,]*),(%d+),(.*)$" } end
+    rows:close()
+  end)
+  db:exec("insert into sale values (?, ?, ?, ?)", { rows = rows })
+  for row in db:query "select city, count(*) as n, sum(amount) as s from sale group by city order by city" do
+    print(row.city, row.n, row.s)
+  end
+end
+
 -- Sends 10 messages to each of n actors, which answer with their sum.
 function programs.actors(n)
   n = tonumber(n)
@@ -104,6 +120,18 @@ function programs.requests(n, url)
   for i = 1, tonumber(n) do urls[i] = url end
   for page in rn.pmap_unordered(64, http.get, urls) do bytes = bytes + #page.body end
   print(bytes)
+end
+
+-- n timers, of which nine in ten are stopped before they fire: prints the sum of the numbers of the others.
+function programs.timers(n)
+  local timers, sum = {}, 0
+  local function add(i) sum = sum + i end
+  for i = 1, tonumber(n) do timers[i] = rn.after(2000 + i * 7919 % 1000, add, i) end
+  for i = 1, #timers do
+    if i % 10 ~= 0 then timers[i]:stop() end
+  end
+  rn.run()
+  print(sum)
 end
 
 -- Serves a short page, until SIGTERM ends it.

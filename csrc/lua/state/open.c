@@ -51,6 +51,7 @@ static int fill(lua_State *L) {
   lua_alts_open(L);
   lua_go_open(L);
   lua_run_open(L);
+  lua_delayed_open(L);
   lua_lines_open(L);
   lua_internal_open(L);
   lua_getfield(L, -1, "internal");

@@ -45,23 +45,26 @@ local function why_no_deadlock(world)
   return #reasons > 0 and table.concat(reasons, "; ") or nil
 end
 
----The go blocks, and why no deadlock is reported: for Ctrl-C, after the traceback.
+---The go blocks and the timers, and why no deadlock is reported: for Ctrl-C, after the traceback.
 ---@return string text
 function blocks.all()
   local list = core.ps()
-  local why = why_no_deadlock(inspect.world())
+  local why, timers = why_no_deadlock(inspect.world()), core.timers()
   return (#list > 0 and "\ngo blocks:" .. entries.lines(list, LISTED, true) or "")
+    .. (#timers > 0 and "\ntimers:" .. entries.timers(timers, LISTED) or "")
     .. (why and "\nno deadlock: " .. why or "")
 end
 
----The message of SIGQUIT: the go blocks, the channels on which they and the main program wait, and why no deadlock is
----reported.
+---The message of SIGQUIT: the go blocks, the timers, the channels on which they and the main program wait, and why no
+---deadlock is reported.
 ---@return string text
 function blocks.report()
   local world, list = inspect.world(), core.ps()
   local lines, seen, chs = {}, {}, {}
   if world.main then lines[1] = "the main program waits: " .. world.main .. entries.on(world.channels) end
   lines[#lines + 1] = (#list == 0 and "there are no go blocks" or "go blocks:") .. entries.lines(list, math.huge, true)
+  local timers = core.timers()
+  if #timers > 0 then lines[#lines + 1] = "timers:" .. entries.timers(timers, LISTED) end
   local function collect(channels)
     for _, ch in ipairs(channels) do
       if not seen[ch] then seen[ch], chs[#chs + 1] = true, ch end

@@ -91,4 +91,16 @@ function entries.lines(list, most, is_timed)
   return short.lines(lines, most, #list)
 end
 
+---Pending timers of rn.after, a line each, with a newline before each.
+---@param list runnel.PendingTimer[] of rn.timers
+---@param most number lines
+---@return string
+function entries.timers(list, most)
+  local lines = {}
+  for i = 1, math.min(#list, most) do
+    lines[i] = ("%s, called in %s"):format(list[i].name, short.duration(list[i].left))
+  end
+  return short.lines(lines, most, #list)
+end
+
 return entries

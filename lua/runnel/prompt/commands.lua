@@ -120,9 +120,10 @@ end
 
 function command.ps(ui, rest)
   check_nothing(rest, "ps")
-  local lines = views.go_blocks(columns(ui))
-  if #lines == 1 then return ui.print "there are no go blocks" end
+  local lines, timers = views.go_blocks(columns(ui)), views.timers(columns(ui))
+  if #lines == 1 then lines = { "there are no go blocks" } end
   print_lines(ui, lines)
+  if #timers > 1 then print_lines(ui, timers) end
 end
 
 function command.chans(ui, rest)

@@ -7,6 +7,7 @@ local living = require "runnel.internal.living"
 local short = require "runnel.internal.short"
 local width = require "runnel.internal.width"
 
+local TIMERS = 100 -- lines of timers at most
 local ALIKE = 3 -- from this many similar entries on, they share one line
 
 ---@class runnel.prompt.views
@@ -117,6 +118,15 @@ function views.go_blocks(most, room)
     }
   end
   return room and first_rows(rows, most, room - 1) or columns(rows, most), count
+end
+
+---The pending timers of rn.after, one line each, below a line of headings.
+---@param most integer columns of the screen
+---@return string[] lines
+function views.timers(most)
+  local rows = { { "timer", "called in" } }
+  for i, entry in ipairs(rn.timers()) do rows[i + 1] = { entry.name, short.duration(entry.left) } end
+  return first_rows(rows, most, TIMERS)
 end
 
 -- The last column of a channel.

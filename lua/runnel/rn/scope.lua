@@ -47,6 +47,7 @@ local UNCOUNTED = "not enough memory: a go block of the scope ended before its g
 ---@field package results table|false what the body has returned
 ---@field package body_error any what the body has raised
 ---@field package others runnel.internal.Others|false errors of go blocks that came after the reason that it raises
+---@field package timers table<runnel.Timer, true>|false those of s:after, some of which may be pending
 local Scope = {}
 Scope.__index = Scope
 Scope.__sign = "s"
@@ -65,9 +66,16 @@ local function cancel(result, reason)
   if not pcall(core.cancel, result, reason) then pcall(core.cancel, result, reason) end
 end
 
+-- The scope is over, or was cancelled: its timers call nothing any more.
+local function stop_timers(s)
+  for timer in next, s.timers or {} do timer:stop() end
+  s.timers = false
+end
+
 -- All go blocks have ended.
 local function all_ended(s)
   s.over = true
+  stop_timers(s)
   if s.sleeps then internal.wake(s.caller) end
   if s.idle then s.idle:close() end
 end
@@ -75,6 +83,7 @@ end
 -- Cancels all go blocks, in the order in which they were started, so that a simulation can be replayed.
 local function cancel_all(s, reason)
   s.cancelled = true
+  stop_timers(s)
   for number = 1, s.started do
     local result = s.members[number]
     if result then cancel(result, reason) end
@@ -222,6 +231,32 @@ function Scope:go(f, ...)
   return result
 end
 
+-- The time of a timer is over. It may have been restarted after the end of the scope.
+local function call_in_scope(s, f, ...)
+  if not (s.over or s.cancelled) then start(s, Guard, f, ...) end
+end
+
+---Calls a function after a time, as rn.after does, in a go block of the scope. The scope does not wait for the time to
+---pass: at its end, or when it is cancelled, its timers are stopped.
+---@param ms number
+---@param f fun(...: any) the function
+---@param ... any its arguments
+---@return runnel.Timer timer
+function Scope:after(ms, f, ...)
+  sign.own(self, "s", "after")
+  check.ms(ms, 0, "scope:after")
+  check.callable(f, "scope:after")
+  if self.over then error("scope:after: the scope has ended; start timers before its last go block ends", 2) end
+  local timer = core.after(ms, call_in_scope, self, f, ...)
+  if self.cancelled then
+    timer:stop()
+  else
+    self.timers = self.timers or setmetatable({}, { __mode = "k" })
+    self.timers[timer] = true
+  end
+  return timer
+end
+
 -- Ends a thread of the scope, and waits until it has ended.
 local Thread = {}
 
@@ -291,7 +326,7 @@ function scopes.scope(f, opts)
   local s <close> = setmetatable({
     members = {}, started = 0, living = 0, over = false, caller = caller, idle = false, sleeps = false,
     timeout = timeout or false, began = timeout and now() or 0, cancelled = false, reason = nil, raises = false,
-    results = false, body_error = nil, late = false, others = false,
+    results = false, body_error = nil, late = false, others = false, timers = false,
   }, Scope)
   bodies[s] = f
   start(s, BodyGuard, f, s)

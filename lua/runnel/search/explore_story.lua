@@ -7,7 +7,9 @@ local shorten = require "runnel.internal.short"
 
 local RUN, PARK, SPAWN, END, PUT, TAKE, CLOSE = 1, 2, 3, 4, 6, 7, 8 -- TraceKind in tracing/trace_state.h
 local READY, ALTS, CHOSEN, DEADLOCK = 33, 34, 35, 36 -- tracing/story.h
-local OFFER_VAIN, POLL_VAIN, PARK_TOO = 40, 41, 42
+local OFFER_VAIN, POLL_VAIN, PARK_TOO, TIMER = 40, 41, 42, 44
+local STARTED, RESTARTED = 0, 1 -- StoryTimer
+local USES = { [0] = "starts %s of %d ms%s", "restarts %s: %d ms%s", "stops %s%s", "stops %s%s, which is not pending" }
 local DIRECT, WAITED, RESULT, TIMEOUT = 1, 4, 8, 16 -- TraceHow
 local ON_TAKE, ON_PUT, ON_ALTS, ON_SLEEP = 0, 1, 2, 3 -- TraceWhat
 
@@ -50,7 +52,7 @@ local function survey(event)
     if kind == CLOSE and how & TIMEOUT ~= 0 then timeouts[ch] = true end
     if NAMES_CHANNEL[kind] then seen[ch] = true end
   end
-  local found = { timeouts = timeouts }
+  local found = { timeouts = timeouts, started = 0, timer = {} }
   found.gos = number(gos, function(id)
     if id == gos[1] then return "f" end
     return labels[id] and short(recorder.label(labels[id])) or "a go block"
@@ -92,6 +94,17 @@ local function wait(found, how, chs, n, place)
   return ("waits in alts on %s%s"):format(shorten.list(names, #names, n), place)
 end
 
+-- What a go block does with a timer. `id` may stand for another timer later, which begins by being started.
+local function use(found, id, ms, how, place)
+  if how == STARTED then
+    found.started = found.started + 1
+    found.timer[id] = "timer " .. found.started
+  end
+  local name = found.timer[id] or "a timer"
+  if how > RESTARTED then return USES[how]:format(name, place) end
+  return USES[how]:format(name, ms, place)
+end
+
 -- What a go block does in an event, or nil.
 local function deed(found, kind, ch, seq, how, place)
   if kind == PUT then return ("puts on %s%s"):format(channel(found, ch), place) end
@@ -105,6 +118,7 @@ local function deed(found, kind, ch, seq, how, place)
   if kind == SPAWN then return ("starts %s"):format(found.gos[low(seq)] or "a go block") end
   if kind == END then return how == 0 and "ends" or "ends with an error" end
   if kind == ALTS then return ("does the ready operation %d of %d%s"):format(ch + 1, seq, place) end
+  if kind == TIMER then return use(found, ch, seq, how, place) end
   if kind == CHOSEN then return ("sim.choose(%d) is %d%s"):format(seq, ch + 1, place) end
 end
 

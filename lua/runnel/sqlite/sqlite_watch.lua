@@ -15,7 +15,7 @@ local WAITS <const> = "runnel: a transaction of %s waits for something other tha
   .. "statements wait for it: do that before the transaction, or after it\n"
 
 -- How the sources of the library begin.
-local LIBRARY <const> = getinfo(1, "S").source:gsub("sqlite/watch%.lua$", "")
+local LIBRARY <const> = getinfo(1, "S").source:gsub("sqlite/sqlite_watch%.lua$", "")
 
 -- The program's line at which a coroutine is.
 local function line_of(thread)

@@ -31,6 +31,34 @@ describe("the documents say of time", function()
     end)
   end)
 
+  claim("A pending timer is no go block: it takes 130 bytes", function()
+    local timers, blocks, n = {}, #rn.ps(), 30000
+    for i = 1, n do timers[i] = false end
+    collectgarbage()
+    collectgarbage()
+    local before = collectgarbage "count"
+    for i = 1, n do timers[i] = rn.after(1e6, print) end
+    collectgarbage()
+    collectgarbage()
+    local each = (collectgarbage "count" - before) * 1024 / n
+    assert(#rn.ps() <= blocks)
+    for i = 1, n do timers[i]:stop() end
+    assert(each > 90 and each <= 130, each)
+  end)
+
+  claim("By a real clock the time counts from the next full millisecond", function()
+    local _, later = rn.after(1e6, print), rn.after(1e6 + 0.25, print)
+    local list = rn.timers()
+    for _, entry in ipairs(list) do entry.timer:stop() end
+    assert.equal(later, list[2].timer)
+    assert.is_true(list[1].left > 1e6 - 60000 and list[1].left <= 1e6 + 1)
+    sim.run(function()
+      rn.after(0.3, print)
+      assert.equal(0.3, rn.timers()[1].left)
+      rn.timers()[1].timer:stop()
+    end)
+  end)
+
   claim("the seed of everything random", function()
     local function draw(opts)
       return sim.run(function()

@@ -33,13 +33,13 @@ local never = {
   queues = "queue:dead",
   profile = "p.blocked p.first p.elapsed p.ran p.loop p.waited p:text p:write rn.leaks",
   remote = "conn:dead remote:close remote:stats worker:done worker:stats worker:stop nats.hand_back",
-  scopes = "rn.cancel rn.is_timeout s:go s:cancel",
+  scopes = "rn.cancel rn.is_timeout s:go s:after s:cancel",
   sqlite = "sqlite.blob sqlite.version db:query tx:query",
   store = "store:dead store:once store.db stores.hand_back m.remaining",
   streams = [[m.value m.data m.headers m.subject m.sequence m.time m.deliveries m.remaining m:ack m:nak m:term
     m:progress sink:from sink:close stage:done stage:stats stage:stop nats.hand_back]],
   threads = "rn.cores rn.shared_chan",
-  time = "rn.timeout rn.now sim.elapsed sim.world sim.choose",
+  time = "rn.timeout rn.after timer:stop timer:restart rn.timers rn.now sim.elapsed sim.world sim.choose",
   tls = "conn:tls_info tls.client tls.server context:reload uv.listen",
   tracing = "rn.trace rn.graph rn.traceparent g:dot g:mermaid g:text",
   transducers = [[xf.completing xf.map xf.map_indexed xf.filter xf.remove xf.keep xf.mapcat xf.cat xf.take

@@ -11,7 +11,7 @@ function notion.blocks(random) return random(3) > 1 and { "a", "b" } or { "a", "
 
 local ALL = { "increment", "increment", "add", "add", "select", "query", "transaction", "transaction", "failing",
   "late_failing",
-  "unique", "exec_two", "close", "cancelled", "tick" }
+  "unique", "exec_two", "rows", "rows", "close", "cancelled", "tick" }
 notion.roles = { a = ALL, b = ALL, c = ALL }
 
 function notion.setting(random)
@@ -76,6 +76,26 @@ notion.operations = {
     db:exec "update t set n = n + 1; delete from u"
     return db:one("select count(*) as n from u").n
   end },
+  rows = { -- of a list or a channel; the second or the third may be one of the table, or wrong
+    draw = function(random)
+      return { is_channel = random(2) == 1, wrong = random(3) == 1, err = random(3) == 1 and "no more" or nil }
+    end,
+    perform = function(op, _, db)
+      local list = { { 5 }, { 6 }, { op.wrong and {} or 1 } }
+      local ch = op.is_channel and rn.chan() or nil
+      if ch then
+        rn.go(function()
+          for _, row in ipairs(list) do ch:put(row) end
+          ch:close(op.err)
+        end)
+      end
+      local ok, err = pcall(db.exec, db, "insert into u values (?)", { rows = ch or list })
+      if ch then ch:close() end -- nothing waits for it any more
+      local n = db:one("select count(*) as n from u").n
+      if ok then return true, n end
+      return false, err:match "row %d.-, in" or err:match "the channel.-, in" or err:match "a lock for" or err, n
+    end,
+  },
   cancelled = { perform = function(_, env, db) -- interrupted, perhaps
     local block = rn.go(function() return db:exec "update t set n = n + 7" end)
     rn.cancel(block, "cancelled")

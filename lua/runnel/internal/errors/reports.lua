@@ -23,17 +23,21 @@ function reports.deadlock(waiting, what, is_stuck)
     no_blocks, explanation, #list > 0 and "\nparked go blocks:" .. entries.lines(list, LISTED) or "")
 end
 
----@param rests boolean the go blocks that are left wait for ever, else they go on for ever
+---@param rests boolean the go blocks that are left wait for ever, else they go on for ever, perhaps as timers
 ---@return string? text nil if the program has started none of them
 function reports.leak(rests)
-  local own, of_library = {}, {}
+  local own, of_library, timers = {}, {}, rests and {} or core.timers()
   for _, entry in ipairs(core.internal.waits()) do
     if not entry.is_callback then table.insert(entry.is_library and of_library or own, entry) end
   end
-  if #own == 0 then return nil end
+  if #own + #timers == 0 then return nil end
   local blocks = #own == 1 and "1 go block " .. (rests and "waits" or "goes on")
     or #own .. " go blocks " .. (rests and "wait" or "go on")
-  return ("leak: %s for ever%s%s"):format(blocks, entries.lines(own, LISTED),
+  if #own == 0 then
+    blocks = #timers == 1 and ("the timer of %s goes on"):format(timers[1].name) or #timers .. " timers go on"
+  end
+  return ("leak: %s for ever%s%s%s"):format(blocks, entries.lines(own, LISTED),
+    #timers > 0 and (#own > 0 and "\ntimers:" or "") .. entries.timers(timers, LISTED) or "",
     #of_library > 0 and "\ngo blocks of the library:" .. entries.lines(of_library, LISTED) or "")
 end
 

@@ -52,8 +52,8 @@ local reader = {}
 ---@field private gone_since? number since when the consumer is missing
 ---@field private idle number when the last message has come, or the stream was asked for the next one
 ---@field private newest? runnel.nats.StreamMessage the latest one of a named consumer since the connection was made
----@field private known number until when messages were stored (ms since 1970) of which all have been delivered; math.huge
----if it has got none yet
+---@field private known number until when messages were stored (ms since 1970) of which all have been delivered;
+---math.huge if it has got none yet
 ---@field private late? { sequence?: integer, since: number, began?: number } the stream has a message that does not
 ---come, or (without a number) does not answer; `since`: when it was asked last, `began`: at first
 local Reader = {}

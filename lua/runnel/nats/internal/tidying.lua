@@ -5,11 +5,12 @@
 ---It removes messages one by one, and never purges: at a purge of any messages, nats-server before 2.9.15 forgets all
 ---that its consumers have delivered. What is not acknowledged then is never delivered again.
 ---
----A server that is killed may also forget the last numbers of a stream and give them to new messages, which the consumer
----then skips: nats-server 2.9.10 may forget all numbers of an empty stream. Such a message looks like a finished one. So
----a reader that was there before removes only what is older than the last message that it got then. If there is more, or
----the consumer has delivered more numbers than the stream has, it has to be made anew, and delivers what is left. (The
----same server also drops a new message at once whose number was acknowledged before: docs/machines.md.)
+---A server that is killed may also forget the last numbers of a stream and give them to new messages, which the
+---consumer then skips: nats-server 2.9.10 may forget all numbers of an empty stream. Such a message looks like a
+---finished one. So a reader that was there before removes only what is older than the last message that it got then. If
+---there is more, or the consumer has delivered more numbers than the stream has, it has to be made anew, and delivers
+---what is left. (The same server also drops a new message at once whose number was acknowledged before:
+---docs/machines.md.)
 
 local core = require "runnel.core"
 local jetstream = require "runnel.nats.internal.jetstream"
