@@ -31,9 +31,15 @@ bench-io: ## compare I/O through channels with I/O without them; IO='--quick ech
 run-bench-io: programs
 	$(LUA) bench/io.lua $(IO)
 
-bench-web: ## compare requests over HTTP with Go, node, curl and others; WEB='--quick few' runs a part
-run-bench-web: programs
+bench-web: ## compare requests and servers of HTTP with Go, nginx, node, curl and others; WEB='--quick few' runs a part
+# Debian has nginx there, which is not in the PATH of an ordinary user.
+run-bench-web: export PATH := $(PATH):/usr/sbin
+run-bench-web: programs $(BUILD)/web/load
 	$(LUA) bench/web.lua $(WEB)
+
+$(BUILD)/web/load: bench/web/load.c Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -o $@ $< -lssl -lcrypto
 
 bench-store: ## measure runnel.sqlite and runnel.store on this disk; STORE=folder
 run-bench-store: programs

@@ -1,10 +1,11 @@
--- Compares the client of runnel.http with others: CPU time of the client's process, time that passes, and memory.
+-- Compares the client and the server of runnel.http with others: CPU time of the process, time that passes, and memory.
 --
 --     lua5.4 bench/web.lua [--quick] [WORKLOAD...]     from the repository's root, after make
 --
 -- All get the same pages from one server (bench/web/server.lua). In each round every client runs once, one after the
 -- other. The tables show medians; a ratio is the median of the rounds' ratios to runnel. A client that is not installed
--- is left out. The workload "echo" is WebSocket beside plain sockets (bench/web/echo.lua).
+-- is left out. The workload "echo" is WebSocket beside plain sockets (bench/web/echo.lua), "servers" compares servers
+-- (bench/web/servers.lua).
 
 package.path = "bench/?.lua;" .. package.path
 local markdown = require "markdown"
@@ -91,8 +92,13 @@ os.execute "mkdir -p build/web"
 if not next(wanted) or wanted.echo then
   os.execute(LUA .. " bench/web/echo.lua " .. (quick and "2000" or "20000"))
   print()
-  if wanted.echo and not next(wanted, next(wanted)) then return end
 end
+if not next(wanted) or wanted.servers then
+  os.execute(LUA .. " bench/web/servers.lua" .. (quick and " --quick" or ""))
+end
+local is_named = next(wanted)
+wanted.echo, wanted.servers = nil, nil
+if is_named and not next(wanted) then return end
 local server = assert(io.popen("exec " .. LUA .. " bench/web/server.lua > build/web/url", "w"))
 local base
 repeat

@@ -189,10 +189,11 @@ ptrdiff_t session_write(Tls *tls, const char *bytes, size_t size) {
   return TLS_FAILED;
 }
 
-size_t session_take(Tls *tls, char *to, size_t max) {
-  size_t n = bytes_take(&tls->pipe.out, to, max);
-  if (!bytes_length(&tls->pipe.out)) bytes_free(&tls->pipe.out);
-  return n;
+const char *session_first(const Tls *tls) { return bytes_first(&tls->pipe.out); }
+
+void session_drop(Tls *tls, size_t size) {
+  bytes_drop(&tls->pipe.out, size);
+  if (!bytes_length(&tls->pipe.out)) bytes_free(&tls->pipe.out); /* an idle session keeps no memory for this */
 }
 
 size_t session_pending(const Tls *tls) { return bytes_length(&tls->pipe.out); }

@@ -21,11 +21,11 @@ enum {
   TLS_WAIT = 0, /* more bytes of the network are needed: the handshake or a record is incomplete */
   TLS_END = -1, /* the other end has closed the session (close_notify) */
   TLS_FAILED =
-      -2 /* the session has failed: see tls_functions.error. Send the alert that `take` still gives, then close */
+      -2 /* the session has failed: see tls_functions.error. Send the alert that is still pending, then close */
 };
 
 /* The version of the table below. */
-enum { TLS_VERSION = 1 };
+enum { TLS_VERSION = 2 };
 
 typedef struct tls_functions {
   int version; /* TLS_VERSION */
@@ -49,11 +49,11 @@ typedef struct tls_functions {
   /* Encrypts plain bytes: all or none. Returns `size`; TLS_WAIT while the handshake is not complete; or TLS_FAILED. */
   ptrdiff_t (*write)(Tls *tls, const char *bytes, size_t size);
 
-  /* Takes bytes that must be sent to the network. Returns their number, which may be 0. */
-  size_t (*take)(Tls *tls, char *to, size_t max);
-
-  /* How many bytes wait for `take`. */
+  /* How many bytes must be sent to the network; the first of them; and removes the first `size` of them, which were sent.
+     The bytes stay where they are until the next call for the session. */
   size_t (*pending)(const Tls *tls);
+  const char *(*first)(const Tls *tls);
+  void (*drop)(Tls *tls, size_t size);
 
   /* Ends the session: adds close_notify to the bytes that must be sent. */
   void (*end)(Tls *tls);

@@ -2,6 +2,7 @@
 
 local rn = require "runnel"
 local raises = require "spec.support.raises"
+local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
 
 describe("http.files", function()
@@ -50,6 +51,20 @@ describe("http.files", function()
 
   local has_http = pcall(require, "runnel.http.server") and pcall(require, "runnel.http.curl")
 
+  -- `it`, where files can be opened in place, and where they cannot: on an old system, or a slow disk.
+  local function both(name, f)
+    it(name, f)
+    it(name .. ", by luv's threads", function()
+      local has_lib, lib = pcall(require("runnel.core").internal.require, "runnel.http.core")
+      if not has_lib then return end
+      local before <close> = setmetatable({ lib.open }, { -- luacheck: ignore 211
+        __close = function(t) lib.open = t[1] end,
+      })
+      lib.open = function() end
+      f()
+    end)
+  end
+
   before_each(function()
     if has_http then -- they have descriptors of their own
       assert(http.serve(0, print)):close()
@@ -71,7 +86,7 @@ describe("http.files", function()
     return status == 200 and body or status
   end
 
-  it("gives files with their type, length, tag and date", function()
+  both("gives files with their type, length, tag and date", function()
     local status, headers, body = ask "/a.txt"
     assert.same({ 200, "hello" }, { status, body })
     local stat = luv.fs_stat(dir .. "/www/a.txt")
@@ -85,7 +100,7 @@ describe("http.files", function()
     assert.equal("application/octet-stream", (select(2, ask "/nothing"))["Content-Type"])
   end)
 
-  it("has another tag when the file has changed", function()
+  both("has another tag when the file has changed", function()
     write("www/changing", "one")
     local _, before = ask "/changing"
     luv.fs_utime(dir .. "/www/changing", 1, 1)
@@ -94,7 +109,7 @@ describe("http.files", function()
     assert.equal("Thu, 01 Jan 1970 00:00:01 GMT", after["Last-Modified"])
   end)
 
-  it("gives large files in pieces", function()
+  both("gives large files in pieces", function()
     local _, headers, ch = ask "/large.bin"
     assert.equal(LARGE, headers["Content-Length"])
     local parts = {}
@@ -105,17 +120,17 @@ describe("http.files", function()
     assert.is_true(large == table.concat(parts))
   end)
 
-  it("reads a large file no faster than the client, and closes it when the client goes away", function()
+  both("reads a large file no faster than the client, and closes it when the client goes away", function()
     local _, _, ch = ask "/large.bin"
     assert.equal(65536, #ch:take())
     ch:close() -- the file closes: uv_stage counts descriptors
   end)
 
-  it("closes the file of a channel that was dropped", function()
+  both("closes the file of a channel that was dropped", function()
     ask "/large.bin"
   end)
 
-  it("cuts the response if the file becomes shorter", function()
+  both("cuts the response if the file becomes shorter", function()
     write("www/shrinking", large)
     local _, _, ch = ask "/shrinking"
     assert.equal(65536, #ch:take())
@@ -128,7 +143,7 @@ describe("http.files", function()
     assert.match("/?shrinking: the file has become shorter", err)
   end)
 
-  it("gives ranges, of small and large files", function()
+  both("gives ranges, of small and large files", function()
     local status, headers, body = ask("/a.txt", { range = "bytes=1-2" })
     assert.same({ 206, "el", 2, "bytes 1-2/5" }, { status, body, headers["Content-Length"], headers["Content-Range"] })
     local _, _, ch = ask("/large.bin", { range = "bytes=100-200099" })
@@ -141,7 +156,7 @@ describe("http.files", function()
     assert.same({ 200, 5 }, { status, headers["Content-Length"] })
   end)
 
-  it("answers 304 if the client has the file, 412 if it means another one", function()
+  both("answers 304 if the client has the file, 412 if it means another one", function()
     local _, headers = ask "/a.txt"
     for name, value in pairs { ["if-none-match"] = headers.ETag, ["if-modified-since"] = headers["Last-Modified"] } do
       for _, method in ipairs { "GET", "HEAD" } do
@@ -154,18 +169,25 @@ describe("http.files", function()
     assert.equal(412, (ask("/a.txt", { ["if-match"] = '"x"' })))
   end)
 
-  it("answers HEAD with the length and no body", function()
+  both("answers HEAD with the length and no body", function()
     local status, headers, ch = ask "HEAD /large.bin"
     assert.same({ 200, LARGE }, { status, headers["Content-Length"] })
     assert.is_nil((ch:take()))
   end)
 
-  it("refuses other methods", function()
+  both("follows links within the folder, absolute ones too", function()
+    assert(luv.fs_symlink(dir .. "/www/a.txt", dir .. "/www/absolute"))
+    assert(luv.fs_symlink("../a.txt", dir .. "/www/sub/up"))
+    assert.same({ "hello", "hello" }, { body_of "/absolute", body_of "/sub/up" })
+    for _, path in ipairs { "/www/absolute", "/www/sub/up" } do assert(luv.fs_unlink(dir .. path)) end
+  end)
+
+  both("refuses other methods", function()
     local status, headers = ask "POST /a.txt"
     assert.same({ 405, "GET, HEAD" }, { status, headers.Allow })
   end)
 
-  it("gives index.html for a folder, after a redirect to the path with a slash", function()
+  both("gives index.html for a folder, after a redirect to the path with a slash", function()
     assert.equal("index", body_of "/sub/")
     for target, location in pairs { ["/sub"] = "./sub/", ["/sub?a=/b"] = "./sub/?a=/b", ["/%73ub"] = "./%73ub/",
       ["/indir"] = "./indir/" } do
@@ -176,7 +198,7 @@ describe("http.files", function()
     assert.equal("hello", body_of("/", nil, { index = "a.txt" }))
   end)
 
-  it("gives nothing that is not in the folder, or whose name begins with a dot", function()
+  both("gives nothing that is not in the folder, or whose name begins with a dot", function()
     for _, target in ipairs { "/../private/key", "/sub/../../private/key", "/..%2fprivate/key", "/%2e%2e/private/key",
       "/%2e%2e%2fprivate%2fkey", "/../www-private", "/sub/../a.txt", "/./a.txt", "//a.txt", "/sub//index.html",
       "/a.txt%00", "/%00", "/a.txt/", "/a.txt%00.html", "/out", "/outdir", "/outdir/", "/outdir/key", "/dangling",
@@ -188,7 +210,7 @@ describe("http.files", function()
     assert.same({ "hello", "index", "hello" }, { body_of "/in", body_of "/indir/", body_of "http://x:1/a.txt" })
   end)
 
-  it("follows links that lead out, and gives names with dots, if the options say so", function()
+  both("follows links that lead out, and gives names with dots, if the options say so", function()
     assert.same({ "secret", "secret" }, { body_of("/out", nil, { symlinks = true }),
       body_of("/outdir/key", nil, { symlinks = true }) })
     assert.same({ "secret", "secret", 404 }, { body_of("/.secret", nil, { dotfiles = true }),
@@ -200,21 +222,21 @@ describe("http.files", function()
     end
   end)
 
-  it("has more headers and types if the options say so", function()
+  both("has more headers and types if the options say so", function()
     local _, headers = ask("/nothing", nil, { headers = { ["Cache-Control"] = "max-age=60" }, types = { txt = "x/y" } })
     assert.equal("max-age=60", headers["Cache-Control"])
     _, headers = ask("/a.txt", nil, { types = { txt = "x/y" } })
     assert.equal("x/y", headers["Content-Type"])
   end)
 
-  it("gives the rest of a route's path", function()
+  both("gives the rest of a route's path", function()
     local router = http.router { ["/static/*file"] = files(dir .. "/www") }
     local function get(target) return select(3, router { method = "GET", target = target }) end
     assert.same({ "hello", "index" }, { get "/static/a.txt", get "/static/sub/" })
     assert.equal("there is no such file\n", get "/static/..%2fprivate/key")
   end)
 
-  it("follows its folder when that is a link whose target changes", function()
+  both("follows its folder when that is a link whose target changes", function()
     local link = dir .. "/current"
     assert(luv.fs_symlink("www", link))
     local f = files(link)
@@ -223,9 +245,10 @@ describe("http.files", function()
     assert(luv.fs_unlink(link))
     assert(luv.fs_symlink("private", link))
     assert.equal("secret", get "/key")
+    assert(luv.fs_unlink(link))
   end)
 
-  it("keeps its folder when the program changes its working directory", function()
+  both("keeps its folder when the program changes its working directory", function()
     local before = assert(luv.cwd())
     assert(luv.chdir(dir))
     local f = files "www"
@@ -234,15 +257,23 @@ describe("http.files", function()
   end)
 
   it("raises errors of the server, such as too many open files", function()
-    local f, before = files(dir .. "/www"), luv.fs_open
-    luv.fs_open = function() return nil, "EMFILE: too many open files", "EMFILE" end
-    local ok, err = pcall(f, { method = "GET", target = "/a.txt", headers = {} })
-    luv.fs_open = before
-    assert.is_false(ok)
-    assert.match("EMFILE", err)
+    local output = stage.script(([[
+      require "runnel"
+      local files, luv = require("runnel.http").files %q, require "luv"
+      local held = {}
+      while true do
+        local fd = luv.fs_open("/dev/null", "r", 0)
+        if not fd then break end
+        held[#held + 1] = fd
+      end
+      print(pcall(files, { method = "GET", target = "/a.txt", headers = {} }))
+      for _, fd in ipairs(held) do luv.fs_close(fd) end
+      print(select(3, files { method = "GET", target = "/a.txt", headers = {} }))]]):format(dir .. "/www"),
+      "ulimit -n 64;")
+    assert.match("^false\t[^\n]*EMFILE[^\n]*\nhello\n$", output)
   end)
 
-  it("serves many files at once through a server", function()
+  both("serves many files at once through a server", function()
     if not has_http then return pending "the server or the client of runnel.http is not there" end
     local server <close> = assert(http.serve(0, files(dir .. "/www")))
     local urls = {}
@@ -258,6 +289,79 @@ describe("http.files", function()
     http.close_idle()
   end)
 
+  describe("with precompressed files", function()
+    local function get(name, accepted, more, opts)
+      opts = opts or { precompressed = true }
+      local headers = { ["accept-encoding"] = accepted }
+      for key, value in pairs(more or {}) do headers[key] = value end
+      return ask("/" .. name, headers, opts)
+    end
+
+    setup(function()
+      for name in ("c.js c.js.gz c.js.br c.js.zst old.js.gz old.js one.js one.js.gz"):gmatch "%S+" do
+        write("www/" .. name, name)
+        luv.fs_utime(dir .. "/www/" .. name, 1000, 1000)
+      end
+      luv.fs_utime(dir .. "/www/old.js", 1000, 1001)
+      write("www/alone.js.gz", "x")
+      assert(luv.fs_symlink("../private/key", dir .. "/www/one.js.br"))
+      assert(luv.fs_mkdir(dir .. "/www/one.js.zst", 448))
+    end)
+
+    both("gives the one that the client prefers, with a tag of its own", function()
+      local cases = {
+        { "c.js", nil, "c.js" }, { "c.js", "", "c.js" }, { "c.js", "identity", "c.js" }, { "c.js", "gzip", "c.js.gz" },
+        { "c.js", "GZIP", "c.js.gz" }, { "c.js", "gzip, deflate, br", "c.js.br" },
+        { "c.js", "gzip, br, zstd", "c.js.zst" },
+        { "c.js", "gzip;q=1.0, br;q=0.8", "c.js.gz" }, { "c.js", "gzip;q=0, br;q=0", "c.js" },
+        { "c.js", "br;q=0.5;x=1", "c.js" }, { "c.js", "*", "c.js.zst" }, { "c.js", "*;q=0.1, zstd;q=0", "c.js.br" },
+        { "c.js", "*;q=0, gzip", "c.js.gz" }, { "c.js", "gzip;q=0.5, identity;q=0.7", "c.js" },
+        { "c.js", "gzip ; q = 0.5 ,, br;q=x", "c.js.gz" }, { "c.js", "gzip;q=0.001", "c.js.gz" },
+        { "one.js", "gzip, br, zstd", "one.js.gz" }, { "one.js", "br", "one.js" }, { "old.js", "gzip", "old.js" },
+      }
+      local names = { gz = "gzip", br = "br", zst = "zstd" }
+      local tags = {}
+      for _, case in ipairs(cases) do
+        local name, accepted, body = table.unpack(case, 1, 3)
+        local status, headers, got = get(name, accepted)
+        assert.same({ 200, body }, { status, got }, accepted)
+        assert.equal(names[body:match "%.(%w+)$"], headers["Content-Encoding"])
+        assert.same({ "text/javascript; charset=utf-8", "Accept-Encoding" }, { headers["Content-Type"], headers.Vary })
+        assert.is_true(not tags[headers.ETag] or tags[headers.ETag] == body)
+        tags[headers.ETag] = body
+      end
+      assert.equal(404, (get("alone.js", "gzip")))
+      assert.equal("c.js", (select(3, get("c.js", "gzip", nil, {}))))
+      assert.is_nil((select(2, get("c.js", "gzip", nil, {}))).Vary)
+    end)
+
+    both("judges conditions and ranges of the compressed file", function()
+      local _, plain = get "c.js"
+      local _, packed = get("c.js", "gzip")
+      for _, way in ipairs { { nil, plain.ETag, 304 }, { nil, packed.ETag, 200 }, { "gzip", packed.ETag, 304 },
+        { "gzip", plain.ETag, 200 } } do
+        local status, headers = get("c.js", way[1], { ["if-none-match"] = way[2] })
+        assert.equal(way[3], status)
+        assert.equal("Accept-Encoding", headers.Vary)
+      end
+      local status, headers, body = get("c.js", "gzip", { range = "bytes=5-" })
+      assert.same({ 206, "gz", "bytes 5-6/7", "gzip" },
+        { status, body, headers["Content-Range"], headers["Content-Encoding"] })
+      status, headers = ask("HEAD /c.js", { ["accept-encoding"] = "br" }, { precompressed = true })
+      assert.same({ 200, 7, "br" }, { status, headers["Content-Length"], headers["Content-Encoding"] })
+      assert.same({ 416, "Accept-Encoding" }, { (function(code, more) return code, more.Vary end)(
+        get("c.js", "gzip", { range = "bytes=9-" })) })
+    end)
+
+    it("keeps the program's own Vary", function()
+      local function vary(value)
+        return select(2, get("c.js", "gzip", nil, { precompressed = true, headers = value })).Vary
+      end
+      assert.same({ "Origin, Accept-Encoding", "A, B, Accept-Encoding" },
+        { vary { vary = "Origin" }, vary { Vary = { "A", "B" } } })
+    end)
+  end)
+
   it("checks its arguments at the caller's line", function()
     raises("files: a folder expected, got nothing", function() local _ = files() end)
     raises("files: .*/nowhere", function() local _ = files "/nowhere" end)
@@ -265,6 +369,9 @@ describe("http.files", function()
     raises("files: unknown option \"dots\"; known: dotfiles", function() local _ = files(dir, { dots = true }) end)
     raises("files: index: the name of a file", function() local _ = files(dir, { index = "../a" }) end)
     raises("files: headers: a table expected", function() local _ = files(dir, { headers = 1 }) end)
+    raises("files: precompressed: true or false expected", function()
+      local _ = files(dir, { precompressed = "gz" })
+    end)
     raises("files: symlinks: true or false expected", function() local _ = files(dir, { symlinks = 1 }) end)
     raises("files: types: a table expected", function() local _ = files(dir, { types = 1 }) end)
     require("runnel.sim").run(function()

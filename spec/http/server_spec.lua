@@ -319,6 +319,71 @@ describe("http.serve", function()
       end
     end)
 
+    it("of any length arrive whole and in order, whatever the client sends and however it reads", function()
+      local SIZES = { 0, 16383, 16384, 100000, 8 << 20 } -- the last one is more than the socket's buffers take
+      local bodies = {}
+      for i, size in ipairs(SIZES) do bodies[i] = ("%08x"):format(size * 16):rep(size // 8 + 1):sub(1, size) end
+      local server <close> = serve(function(req)
+        if req.query.reads then req:body() end
+        if req.query.sleeps then rn.sleep(1) end
+        return 200, nil, bodies[tonumber(req.query.n)]
+      end, { max = 1 << 20 })
+      local KINDS = {
+        get = "GET /?n=%d HTTP/1.1\r\nHost: x\r\n\r\n",
+        sleeps = "GET /?n=%d&sleeps=1 HTTP/1.1\r\nHost: x\r\n\r\n",
+        old = "GET /?n=%d HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        reads = "POST /?n=%d&reads=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+        ignores = "POST /?n=%d HTTP/1.1\r\nHost: x\r\nContent-Length: 70000\r\n\r\n" .. ("x"):rep(70000),
+        continues = "POST /?n=%d&reads=1 HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc",
+        head = "HEAD /?n=%d HTTP/1.1\r\nHost: x\r\n\r\n",
+      }
+      local names = {}
+      for name in pairs(KINDS) do names[#names + 1] = name end
+      table.sort(names)
+      for _, is_slow in ipairs { false, true } do
+        local requests, expected = {}, {}
+        for i = 1, #SIZES * #names do
+          local name, n = names[i % #names + 1], i % #SIZES + 1
+          requests[i] = KINDS[name]:format(n)
+          expected[i] = name == "head" and "" or bodies[n]
+        end
+        requests[#requests + 1] = "GET /?n=1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        expected[#expected + 1] = ""
+        local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+        rn.go(function() conn:write(table.concat(requests)) end)
+        local parts = {}
+        for piece in conn:read() do
+          parts[#parts + 1] = piece
+          if is_slow and #parts % 50 == 0 then rn.sleep(1) end
+        end
+        local answer, at = table.concat(parts):gsub("HTTP/1.1 100 Continue\r\n\r\n", ""), 1
+        for i, body in ipairs(expected) do
+          local from = answer:match("^HTTP/1.1 200 OK\r\n.-\r\n\r\n()", at)
+          assert.is_truthy(from, i)
+          assert.is_true(answer:sub(from, from + #body - 1) == body, i)
+          at = from + #body
+        end
+        assert.equal(#answer + 1, at)
+      end
+    end)
+
+    it("that are long are given up when the client goes away, or the server does", function()
+      local body, answered = ("x"):rep(8 << 20), 0
+      local server = serve(function()
+        answered = answered + 1
+        return 200, nil, body
+      end)
+      local conns = {}
+      for i = 1, 20 do
+        conns[i] = assert(uv.connect("127.0.0.1", server.port))
+        conns[i]:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+        if i % 2 == 0 then conns[i]:close() end
+      end
+      wait_for(function() return answered >= 10 end)
+      server:close()
+      for _, conn in ipairs(conns) do conn:close() end
+    end)
+
     it("that are shorter or longer than their length are cut, which is reported", function()
       local pieces
       local server <close> = serve(function() return 200, { ["Content-Length"] = 6 }, rn.to_chan(pieces) end)

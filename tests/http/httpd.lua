@@ -37,7 +37,20 @@ local function begins()
   return setmetatable({}, Running)
 end
 
+local files = http.files "."
+
 local WAYS = {
+  function() return 200, nil, ("x"):rep(random(0, 300000)) end, -- the Lua thread sends a long one itself
+  function(req)
+    req.rest = random() < 0.5 and "LICENSE" or "docs/performance.svg"
+    return files(req)
+  end,
+  function(req)
+    req.rest = "docs/monitor.png" -- so long that the server's thread reads it
+    local status, headers, body = files(req)
+    if random() < 0.5 then rn.sleep(random()) end
+    return status, headers, body
+  end,
   function(req) return 200, nil, req:body() end,
   function(req) return 200, nil, req:pieces() end,
   function(req)

@@ -37,6 +37,8 @@ static const char *const REQUESTS[] = {
     "POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
     "GET /stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
     "GET /error HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    "GET /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    "GET /file HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
 };
 enum { NREQUESTS = sizeof REQUESTS / sizeof *REQUESTS };
 
@@ -85,10 +87,17 @@ static int running(lua_State *L) {
 }
 
 static const char SCRIPT[] = "local rn, http = require 'runnel', require 'runnel.http'\n"
+                             "local lib = require('runnel.core').internal.require 'runnel.http.core'\n"
                              "rn.on_error(function() end)\n"
                              "local function f(req)\n"
                              "  if req.path == '/echo' then return 200, nil, req:body() end\n"
                              "  if req.path == '/error' then error 'on purpose' end\n"
+                             "  if req.path == '/long' then return 200, nil, ('c'):rep(300000) end\n"
+                             "  if req.path == '/file' then\n"
+                             "    local file, size = lib.open('.', 'CHANGELOG.md', false, false)\n"
+                             "    if size then req.core:respond_file(200, file, 0, size, 'a', '1') end\n"
+                             "    return 200, nil, 'the system opens no file without waiting'\n"
+                             "  end\n"
                              "  if req.path == '/text' then return 200, { a = { '1', '2' } }, req.headers.host end\n"
                              "  return 200, nil, rn.to_chan { 'a', ('b'):rep(100000), 'c' }\n"
                              "end\n"

@@ -101,12 +101,13 @@ static const tls_functions *tls;
 
 /* Moves what `from` has to send to `to`, in pieces. Returns whether there was anything. */
 static bool move(Tls *from, Tls *to) {
-  char piece[1000];
   size_t n;
   bool any = false;
-  while ((n = tls->take(from, piece, sizeof piece)) > 0) {
+  while ((n = tls->pending(from)) > 0) {
+    if (n > 1000) n = 1000;
     any = true;
-    if (!tls->feed(to, piece, n)) memory_die("no memory");
+    if (!tls->feed(to, tls->first(from), n)) memory_die("no memory");
+    tls->drop(from, n);
   }
   return any;
 }

@@ -1,6 +1,8 @@
 /* advance.c: does all that is possible now on a connection, and decides what to wait for. */
 #include "http/server/conn.h"
 
+#include <errno.h>
+
 /* How long the server goes on with a request whose client has closed its sending side, from the head of the request.
    Most such clients have closed the whole connection. */
 static const int64_t GRACE = 100 * CLOCK_MS;
@@ -9,13 +11,82 @@ static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- what goes ---- */
 
+/* How many blocks of a file a connection sends in a row, before others have their turn. */
+enum { BLOCKS = 2 };
+
+/* Reading the file of the response has failed. The response is cut: its length was promised. */
+static void cut_part(Conn *conn, int error) {
+  part_close(&conn->part);
+  conn->part_error = error;
+  conn->answer.is_cut = true;
+}
+
+/* The next block of the file is not there: it is to be read by the loader, or cannot be. */
+static void miss_block(Conn *conn, int error) {
+  Hub *hub = conn->hub;
+  if (error == EAGAIN) conn->load = loader_add(&hub->loader, hub->wakeup, conn, &conn->part);
+  else cut_part(conn, error);
+  if (error == EAGAIN && !conn->load) cut_part(conn, ENOMEM);
+}
+
+/* Sends what comes before the file, and its next block, as much as the socket takes: in one call, since each costs both
+   ends more than the bytes do. Returns the number of bytes, or -1 if the connection is broken. */
+static ptrdiff_t send_block(Conn *conn) {
+  char *block = conn->hub->block;
+  Part *part = &conn->part;
+  size_t before = bytes_length(&conn->out), max = FILE_BLOCK - before;
+  if (before > CONN_BLOCK) return wire_send(&conn->wire, &conn->out);
+  if (part->left < max) max = (size_t)part->left;
+  ptrdiff_t n = part_read(part->fd, block + before, max, part->at);
+  if (n <= 0) {
+    miss_block(conn, n == 0 ? -1 : errno);
+    return wire_send(&conn->wire, &conn->out);
+  }
+  memcpy(block, bytes_first(&conn->out), before);
+  Bytes bytes = {.start = block, .to = before + (size_t)n}; /* without a capacity, so that its memory is not freed */
+  ptrdiff_t sent = wire_send(&conn->wire, &bytes);
+  if (sent < 0) return -1;
+  size_t of_file = (size_t)sent > before ? (size_t)sent - before : 0;
+  bytes_drop(&conn->out, (size_t)sent - of_file);
+  part->at += (off_t)of_file;
+  part->left -= of_file;
+  if (!part->left) part_close(part);
+  return sent;
+}
+
+/* Sends bytes and blocks of the file. Returns as send_block. */
+static ptrdiff_t send_part(Conn *conn) {
+  ptrdiff_t all = 0;
+  for (int i = 0; i < BLOCKS && conn->part.is_open; i++) {
+    ptrdiff_t sent = send_block(conn);
+    if (sent < 0) return -1;
+    if (sent == 0) break;
+    all += sent;
+  }
+  return all;
+}
+
+void advance_load(Load *load) {
+  Conn *conn = (Conn *)load->owner;
+  if (conn) {
+    conn->load = NULL;
+    conn->part = load->part;
+    load->part = (Part){0};
+    bool ok = bytes_move(&conn->out, &load->bytes);
+    if (load->error || !ok) cut_part(conn, ok ? load->error : ENOMEM);
+    else if (!conn->part.left) part_close(&conn->part);
+    advance(conn);
+  }
+  load_free(load);
+}
+
 static void flush(Conn *conn) {
   Hub *hub = conn->hub;
   bool has_flushed;
   do {
     if (bytes_length(&conn->out) == 0 && conn->request && !conn->answer.is_done) hub->user->pull(conn);
     if (conn->is_closed) return;
-    ptrdiff_t sent = wire_send(&conn->wire, &conn->out);
+    ptrdiff_t sent = conn->part.is_open ? send_part(conn) : wire_send(&conn->wire, &conn->out);
     if (sent < 0) {
       conn_close(conn); /* seldom covered: the client was lost after the poller was asked */
       return;
@@ -78,7 +149,8 @@ static int64_t due(const Conn *conn) {
    arrives. That is rare, and saves two system calls for each request. */
 static void settle(Conn *conn) {
   Hub *hub = conn->hub;
-  bool writes = conn_is_writing(conn), reads = input_is_wanted(conn);
+  bool reads = input_is_wanted(conn);
+  bool writes = conn_is_writing(conn) && !(conn->load && bytes_length(&conn->out) == 0 && wire_is_flushed(&conn->wire));
   if (conn->phase == PHASE_HEAD && !conn->has_begun && !conn_is_idle(conn)) {
     conn->has_begun = true;
     conn->until = hub->now + hub->limits.head;
@@ -143,6 +215,10 @@ void advance_timer(Conn *conn) {
   int64_t now = conn->hub->now;
   bool is_over = (conn->phase == PHASE_HEAD || conn->phase == PHASE_LINGER) && now >= conn->until;
   bool is_late = conn->request && !conn->answer.has_begun && limits->request && now >= conn->since + limits->request;
+  if (is_late && bytes_length(&conn->out) == 0) { /* unless the user has just given it */
+    conn->hub->user->pull(conn);
+    is_late = !conn->answer.has_begun;
+  }
   bool has_gone = may_be_gone(conn) && now >= conn->since + GRACE;
   bool reads_nothing = pace_is_over(&conn->writing, now) && !reads_slowly(conn);
   if (reads_nothing)

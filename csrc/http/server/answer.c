@@ -53,12 +53,27 @@ static int headers(lua_State *L) {
   return 1;
 }
 
+/* request:is_plain() -> whether it asks for no range and sets no condition */
+static int is_plain(lua_State *L) {
+  const Request *request = request_at(L);
+  const char *at = request->text + strlen(request->text) + 1;
+  bool is = true;
+  for (size_t i = 0; i < request->nheaders && is; i++) {
+    is = strncasecmp(at, "If-", 3) != 0 && strcasecmp(at, "Range") != 0;
+    at += strlen(at) + 1;
+    at += strlen(at) + 1;
+  }
+  lua_pushboolean(L, is);
+  return 1;
+}
+
 /* Sends the status 100, for which the client waits before it sends the body. Call it with the lock; false without
    memory. */
 static bool send_continue(Request *request) {
   static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
   if (!request->expects || request->answer.has_begun) return true;
   request->expects = !bytes_add(&request->out, text, sizeof text - 1);
+  request->is_continued = true;
   return !request->expects;
 }
 
@@ -200,24 +215,55 @@ typedef enum Rest {
   REST_RAW      /* another protocol */
 } Rest;
 
+/* The shortest body that this thread sends: a shorter one is sent sooner by the thread, which must be woken anyway. */
+enum { DIRECT_LEAST = 16 * 1024 };
+
+/* Sends the head, which it removes, and the body, as much as the socket takes; *has_begun: some bytes. Returns how many
+   bytes of the body. Only if nothing else can be sent on the connection meanwhile. With the lock, which it releases for
+   that time. */
+static size_t send_directly(Request *request, Reply *reply, const char *body, size_t size, bool *has_begun) {
+  Server *server = request->server;
+  if (size < DIRECT_LEAST || reply->failed || server->engine.hub.context || !request->conn || request->ending ||
+      request->answer.has_begun || !request->is_whole || request->is_continued)
+    return 0;
+  const Wire *wire = &request->conn->wire;
+  size_t of_head = bytes_length(&reply->bytes);
+  request->is_lent = true;
+  server_unlock(server);
+  size_t n = wire_send_two(wire, bytes_first(&reply->bytes), of_head, body, size); /* 0: the thread finds out why */
+  server_lock(server);
+  request->is_lent = false;
+  (void)pthread_cond_broadcast(&server->returned);
+  if (n < of_head) of_head = n;
+  bytes_drop(&reply->bytes, of_head);
+  *has_begun = n > 0;
+  return n - of_head;
+}
+
 /* Ends the head, adds the body (which may be empty), and makes both the response to the request, unless it has ended or
-   has a response already. Returns false if there is no memory. */
-static bool give(lua_State *L, Request *request, Reply *reply, const char *body, size_t size, Rest rest) {
+   has a response already. A part of a file, unless `part` is NULL, follows the body, and is closed at last. Returns false
+   if there is no memory. */
+static bool give(lua_State *L, Request *request, Reply *reply, const char *body, size_t size, Part *part, Rest rest) {
   lock(request);
   bool closes = rest != REST_RAW && must_close(request);
   if (closes) reply_field(reply, "Connection", "close");
   else if (request->is_old) reply_field(reply, "Connection", "keep-alive");
   reply_end(reply);
-  reply_add(reply, body, size);
+  bool has_begun = false;
+  size_t sent = send_directly(request, reply, body, size, &has_begun);
+  reply_add(reply, body + sent, size - sent);
   bool is_wanted = !request->answer.has_begun && !request->ending;
   bool ok = !reply->failed && (!is_wanted || bytes_move(&request->out, &reply->bytes));
-  if (ok && is_wanted) {
-    request->answer =
-        (Answer){.has_begun = true, .is_done = rest == REST_NONE, .closes = closes, .upgrades = rest == REST_RAW};
+  if ((ok && is_wanted) || has_begun) {
+    request->answer = (Answer){
+        .has_begun = true, .is_done = rest == REST_NONE, .is_cut = !ok, .closes = closes, .upgrades = rest == REST_RAW};
     request->status = reply->status;
     if (rest == REST_RAW) request->is_whole = false;
+    if (part) request->part = *part;
+    part = NULL;
   }
-  unlock(L, request, ok && is_wanted);
+  unlock(L, request, (ok && is_wanted) || has_begun);
+  if (part) part_close(part);
   bytes_free(&reply->bytes);
   return ok;
 }
@@ -250,11 +296,32 @@ static int respond(lua_State *L) {
   if (request->has_chunks) reply_field(&reply, "Transfer-Encoding", "chunked");
   if (writes && length < 0 && request->is_old) request->keeps = false;
   request->promised = !writes ? 0 : length < 0 ? UINT64_MAX : (uint64_t)length;
-  if (!give(L, request, &reply, body, has ? size : 0, writes ? REST_OF_BODY : REST_NONE))
+  if (!give(L, request, &reply, body, has ? size : 0, NULL, writes ? REST_OF_BODY : REST_NONE))
     return luaL_error(L, "not enough memory");
   lua_pushboolean(L, true);
   lua_pushboolean(L, writes);
   return 2;
+}
+
+/* request:respond_file(status, file, offset, size, name, value, ...) -> true | false, as `respond`: a response whose body
+   is a part of a file of folder.c, at least a byte, which the server reads and sends. The file is closed, or, if a header
+   is not allowed, as it was. */
+static int respond_file(lua_State *L) {
+  Request *request = request_at(L);
+  unsigned status = (unsigned)luaL_checkinteger(L, 2);
+  Part part = {.at = (off_t)luaL_checkinteger(L, 4), .left = (uint64_t)luaL_checkinteger(L, 5)};
+  check_strings(L, 6);
+  Reply reply = {0};
+  reply_begin(&reply, status, has_header(L, 6, "Date") ? NULL : &request->server->date);
+  if (!add_headers(L, 6, request, &reply)) return refused(&reply);
+  reply_length(&reply, part.left);
+  request->promised = 0;
+  part.fd = folder_take(L, 3);
+  part.is_open = part.fd >= 0;
+  if (request->is_head) part_close(&part);
+  if (!give(L, request, &reply, "", 0, &part, REST_NONE)) return luaL_error(L, "not enough memory");
+  lua_pushboolean(L, true);
+  return 1;
 }
 
 /* request:upgrade(name, value, ...) -> true | false, name or nil: a response with status 101 and these headers;
@@ -274,7 +341,7 @@ static int upgrade(lua_State *L) {
   reply_field(&reply, "Connection", "Upgrade");
   request->promised = UINT64_MAX;
   if (!request->reader) (void)request->server->rn->reader_open(L, note_bytes, request, &request->reader);
-  if (!give(L, request, &reply, "", 0, REST_RAW)) return luaL_error(L, "not enough memory");
+  if (!give(L, request, &reply, "", 0, NULL, REST_RAW)) return luaL_error(L, "not enough memory");
   lua_pushboolean(L, true);
   return 1;
 }
@@ -290,11 +357,16 @@ static bool add_bytes(Request *request, const char *bytes, size_t size) {
   return ok;
 }
 
-/* Sends bytes of another protocol from this thread, without waking the server's thread, if no other bytes wait and
-   there is no TLS. Returns whether nothing is left to send. With the lock, so that the connection stays open. */
-static bool send_at_once(Request *request) {
-  if (!request->is_free || !request->conn || bytes_length(&request->out) > BODY_WINDOW) return false;
-  return wire_send(&request->conn->wire, &request->out) >= 0 && bytes_length(&request->out) == 0;
+/* Sends bytes of another protocol from this thread, without waking the server's thread, if no others wait there and there
+   is no TLS: those of `out`, and then of `bytes`. Returns how many of `bytes`. With the lock, so that the connection stays
+   open. */
+static size_t send_at_once(Request *request, const char *bytes, size_t size) {
+  if (!request->is_free || !request->conn || bytes_length(&request->out) > BODY_WINDOW) return 0;
+  const Wire *wire = &request->conn->wire;
+  size_t before = bytes_length(&request->out), n = wire_send_two(wire, bytes_first(&request->out), before, bytes, size);
+  size_t of_out = n < before ? n : before;
+  if (of_out) bytes_drop(&request->out, of_out);
+  return n - of_out;
 }
 
 /* request:write(bytes) -> true | false: wait for EVENT_ROOM before the next write, or, if the server has ended the
@@ -305,10 +377,12 @@ static int write_body(lua_State *L) {
   const char *bytes = luaL_checklstring(L, 2, &size);
   if (size > request->promised) return 0;
   lock(request);
-  bool ok = request->ending || size == 0 || add_bytes(request, bytes, size);
-  bool is_sent = size == 0 || send_at_once(request);
+  size_t sent = size && !request->ending ? send_at_once(request, bytes, size) : 0;
+  bool ok = request->ending || sent == size || add_bytes(request, bytes + sent, size - sent);
+  bool is_sent = size == 0 || (sent == size && bytes_length(&request->out) == 0);
   bool has_room = !request->ending && bytes_length(&request->out) < BODY_WINDOW;
   if (!has_room) request->wants_room = true;
+  if (!ok && sent) (void)request_finish(request, true); /* a part of them is on its way, and the rest is lost */
   unlock(L, request, !is_sent);
   if (!ok) return luaL_error(L, "not enough memory");
   if (request->promised != UINT64_MAX) request->promised -= size;
@@ -338,6 +412,14 @@ static int finish(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg answer_methods[] = {{"head", head},        {"headers", headers}, {"read", read_body},
-                                   {"why", why_ended},    {"respond", respond}, {"upgrade", upgrade},
-                                   {"write", write_body}, {"finish", finish},   {NULL, NULL}};
+const luaL_Reg answer_methods[] = {{"head", head},
+                                   {"headers", headers},
+                                   {"is_plain", is_plain},
+                                   {"read", read_body},
+                                   {"why", why_ended},
+                                   {"respond", respond},
+                                   {"respond_file", respond_file},
+                                   {"upgrade", upgrade},
+                                   {"write", write_body},
+                                   {"finish", finish},
+                                   {NULL, NULL}};

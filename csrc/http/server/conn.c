@@ -28,6 +28,9 @@ void conn_close(Conn *conn) {
   if (conn->answer.resets)
     (void)setsockopt(conn->wire.fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
   wire_close(&conn->wire);
+  part_close(&conn->part);
+  if (conn->load) conn->load->owner = NULL; /* the loader still reads */
+  conn->load = NULL;
   bytes_free(&conn->in);
   bytes_free(&conn->out);
   list_remove(&hub->conns, &conn->link);
@@ -89,6 +92,7 @@ void conn_await_head(Conn *conn) {
   conn->answer = (Answer){0};
   conn->seen = 0;
   conn->has_begun = conn->is_head = false;
+  conn->part_error = 0;
   conn->reading = conn->writing = (Pace){.time = conn->hub->limits.idle};
   conn->until = conn->hub->now + conn->hub->limits.idle;
 }

@@ -9,14 +9,15 @@
 #include "http/server/chunks.h"
 #include "http/server/head.h"
 #include "http/server/listen.h"
+#include "http/server/loader.h"
 #include "http/server/pace.h"
 #include "http/server/poller.h"
 #include "http/server/reply.h"
 #include "http/server/timers.h"
 #include "http/server/wire.h"
 
-/* How many bytes are received at a time. */
-enum { CONN_BLOCK = 64 * 1024 };
+/* How many bytes are received at a time; and how many of a file are sent, with the head of the response. */
+enum { CONN_BLOCK = 64 * 1024, FILE_BLOCK = 128 * 1024 };
 
 /* How a request has ended. */
 typedef enum Ending {
@@ -61,8 +62,8 @@ typedef struct ConnUser {
   void (*whole)(struct Conn *conn);
 
   /* Called when the client can take more. Puts the next bytes of the response, if there are any, into conn->out, which
-     is empty; sets conn->answer, and clears conn->expects if a status of 100 was sent. Call `advance` when there is
-     more, so that the connection calls this again. */
+     is empty; sets conn->answer, and clears conn->expects if a status of 100 was sent. If the response ends with a part
+     of a file, puts that into conn->part. Call `advance` when there is more, so that the connection calls this again. */
   void (*pull)(struct Conn *conn);
 
   /* Called last for each request, when it has ended. Afterwards conn->request is NULL. */
@@ -97,11 +98,13 @@ typedef struct Hub {
   Timers timers;            /* of the connections */
   List conns;               /* Conn.link */
   List closed;              /* Conn.link: closed connections, freed at the end of this turn */
+  Loader loader;            /* reads parts of files that are not in memory, for Conn.load */
+  Wakeup *wakeup;           /* of the thread, for the loader */
   uint32_t nconns;          /* how many connections there are, closed ones included */
   int64_t now;              /* the time of this turn, in ns */
   bool drains;              /* the server drains: each connection ends after its response */
   ReplyDate date;           /* for responses of the server itself */
-  char block[CONN_BLOCK];   /* the buffer for received bytes */
+  char block[FILE_BLOCK];   /* the buffer for received bytes, and for those of files */
 } Hub;
 
 /* What the client sends next. */
@@ -123,6 +126,9 @@ typedef struct Conn {
   Wire wire;         /* its socket */
   Bytes in;          /* received bytes that were not used yet */
   Bytes out;         /* bytes of the response, to be sent */
+  Part part;         /* the rest of the response, which follows them */
+  Load *load;        /* the loader has `part`; NULL: it has not */
+  int part_error;    /* why the file could not be read: an error number, or -1 if it has become shorter; 0: it could */
   Phase phase;       /* what the client sends next */
   bool is_closed;    /* it is in Hub.closed */
   bool is_greeting;  /* the TLS handshake is not complete; it has the same time limit as a head */
@@ -194,12 +200,15 @@ void advance_event(Conn *conn, unsigned bits);
 /* Call it when the timer has fired. */
 void advance_timer(Conn *conn);
 
+/* Call it with what the loader has read: it goes to the connection, if that is still open. */
+void advance_load(Load *load);
+
 /* Makes the connection call its user again: to pass on bytes of a body, or to get the next bytes of a response. */
 void advance(Conn *conn);
 
 /* Whether bytes wait to be sent. */
 static inline bool conn_is_writing(const Conn *conn) {
-  return bytes_length(&conn->out) || !wire_is_flushed(&conn->wire);
+  return bytes_length(&conn->out) || conn->part.is_open || conn->load || !wire_is_flushed(&conn->wire);
 }
 
 /* Notes that bytes were received from the client, or sent to it. */

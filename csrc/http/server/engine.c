@@ -27,6 +27,7 @@ bool engine_open(Engine *engine, const Place *place, Wakeup *wakeup, char *why, 
   engine->fd = listen_at(place, &engine->port, why, size);
   if (engine->fd < 0) return false;
   listen_limit_unread(engine->fd, hub->limits.idle / CLOCK_MS);
+  hub->wakeup = wakeup;
   hub->now = clock_ns();
   hub->timers.tick = timers_tick(hub->now);
   random_seed(&engine->seed, (uint64_t)hub->now ^ (uint64_t)(uintptr_t)engine);
@@ -56,6 +57,7 @@ void engine_close(Engine *engine) {
   if (!hub->now) return; /* it was never opened */
   for (Link *first; (first = hub->conns.first) != NULL;) conn_close(CONTAINER_OF(first, Conn, link));
   engine_sweep(engine);
+  loader_close(&hub->loader);
   stop_listening(engine);
   poller_close(&hub->poller);
   hub->now = 0;
@@ -172,6 +174,7 @@ void engine_turn(Engine *engine, int ms) {
   }
   for (SlotTimer *timer; (timer = timers_take(&hub->timers, hub->now)) != NULL;)
     advance_timer(CONTAINER_OF(timer, Conn, timer));
+  for (Load *load; (load = loader_take(&hub->loader)) != NULL;) advance_load(load);
   watch_again(engine);
   end_idle(engine);
   engine_sweep(engine);

@@ -12,6 +12,13 @@ __attribute__((visibility("default")))
 #endif
 int luaopen_runnel_http_core(lua_State *L);
 
+/* Pushes why the response of a request was cut. */
+static void push_cut(lua_State *L, const Request *request) {
+  int error = request->part_error; /* set before the event was added, and then no more */
+  lua_pushfstring(L, "%s: %s", request->target,
+                  error < 0 ? "the file has become shorter while it was sent" : strerror(error));
+}
+
 /* Events.deliver: calls the handler with each request that has events. */
 static int deliver(lua_State *L) {
   Server *server = (Server *)lua_touserdata(L, 1);
@@ -29,7 +36,8 @@ static int deliver(lua_State *L) {
     lua_pushinteger(L, events);
     if (is_new) lua_pushvalue(L, 4);
     else lua_pushnil(L);
-    lua_call(L, 3, 0);
+    if (events & EVENT_CUT) push_cut(L, (Request *)object);
+    lua_call(L, events & EVENT_CUT ? 4 : 3, 0);
     if (!is_new) continue;
     box = handle_push(L, &request_type);
     lua_replace(L, 4);
@@ -79,8 +87,8 @@ static Limits read_limits(lua_State *L) {
 }
 
 /* start(settings, channel, handler, context) -> server, port | nil, message. `settings` has all options of http.serve.
-   The handler must not park. It is called with a light userdata that identifies a request, its events, and, for a new
-   request, its userdata; and with false when the server has drained. `context`: nil, or a runnel.tls.core context. */
+   The handler must not park. It is called with a light userdata that identifies a request, its events, for a new
+   request its userdata, and for EVENT_CUT a message; and with false when the server has drained. `context`: nil, or a runnel.tls.core context. */
 static int start(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TFUNCTION);
@@ -94,6 +102,7 @@ static int start(lua_State *L) {
   Server *server = (Server *)handle_new(L, &server_type, sizeof *server, 1);
   server->rn = runnel_get_functions(L);
   (void)pthread_mutex_init(&server->lock, NULL);
+  (void)pthread_cond_init(&server->returned, NULL);
   events_init(&server->events, server->rn, server, deliver, NULL);
   lua_pushvalue(L, 3);
   lua_setiuservalue(L, -2, SERVER_HANDLER);
@@ -151,6 +160,9 @@ int luaopen_runnel_http_core(lua_State *L) {
   (void)runnel_get_functions(L);
   handle_open(L, &server_type, servers);
   handle_open(L, &request_type, answer_methods);
+  folder_init(L);
   luaL_newlib(L, functions);
+  folder_push_open(L);
+  lua_setfield(L, -2, "open");
   return 1;
 }

@@ -8,6 +8,7 @@ static void free_request(void *object) {
   Request *request = (Request *)object;
   bytes_free(&request->in);
   bytes_free(&request->out);
+  part_close(&request->part);
   handle_release(request->server);
   free(request);
 }
@@ -100,11 +101,20 @@ static void complete_body(Conn *conn) {
 
 /* ---- the response ---- */
 
+/* Waits until the socket is not lent to the Lua thread. With the lock. */
+static void take_back(const Request *request) {
+  Server *server = request->server;
+  while (request->is_lent) (void)pthread_cond_wait(&server->returned, &server->lock);
+}
+
 static void pull(Conn *conn) {
   Request *request = (Request *)conn->request;
   server_lock(request->server);
+  take_back(request);
   Answer *answer = &request->answer;
   (void)bytes_move(&conn->out, &request->out); /* conn->out is empty, so no memory is needed */
+  conn->part = request->part;
+  request->part = (Part){0};
   request->is_free = answer->upgrades && bytes_length(&conn->out) == 0 && !conn->wire.tls;
   if (!answer->is_given && conn->is_raw && !conn->wire.tls && bytes_length(&conn->in) == 0)
     answer->is_given =
@@ -134,11 +144,14 @@ static void receive_rest(Request *request) {
 static void end(Conn *conn, Ending ending) {
   Request *request = (Request *)conn->request;
   server_lock(request->server);
+  take_back(request);
   tally_ended(&request->server->tally, status_of(conn, request, ending), conn->hub->now - conn->since);
   receive_rest(request);
   request->conn = NULL;
   if (ending != END_COMPLETE) request->ending = ending;
   if (!request->answer.is_done) tell(request, EVENT_ENDED);
+  request->part_error = conn->part_error;
+  if (conn->part_error) tell(request, EVENT_CUT);
   server_unlock(request->server);
   handle_release(request);
 }

@@ -10,7 +10,7 @@
 
    1. head and chunks parse bytes; reply writes the head of a response.
    2. listen has the listening socket, wire the bytes of a connection with or without TLS; poller waits for sockets,
-      timers for times.
+      timers for times. part is a part of a file, and loader has threads that read what of it is not in memory.
    3. conn: a connection, between its socket and its user. The user is a table of functions (ConnUser) for the head of
       a request, bytes of its body, the next bytes of the response, and the end of the request. input handles received
       bytes, advance decides what happens next: after any change it does all that is possible, and `settle` there
@@ -18,12 +18,16 @@
       says of the response (Answer).
    4. engine accepts connections, and runs the loop for all of them. It does not depend on Lua, nor do the layers above
       it: the monitor uses them, too (monitor/http.c).
-   5. thread, request, answer and module: the user that passes requests to Lua.
+   5. thread, request, answer, folder and module: the user that passes requests to Lua.
 
-   The response is a queue of bytes: Lua adds the head and the chunks, the thread only sends them. After an upgrade the
+   The response is a queue of bytes: Lua adds the head and the chunks, the thread only sends them. A part of a file may
+   follow them, which the thread reads and sends. After an upgrade the
    Lua thread sends bytes itself, if no others wait and there is no TLS, which saves a wakeup for each message
    (`send_at_once` of answer.c), and receives bytes itself, too (request_receive): a reader tells it that some have
-   arrived. The server's lock keeps the connection open meanwhile. */
+   arrived. The server's lock keeps the connection open meanwhile.
+
+   A long string is sent by the Lua thread, too, since a copy for the thread costs more (`send_directly` of answer.c).
+   The socket is lent to it for one send, which does not wait: Request.is_lent. */
 #ifndef RUNNEL_HTTP_SERVER_H
 #define RUNNEL_HTTP_SERVER_H
 
@@ -37,11 +41,12 @@ enum { BODY_WINDOW = 64 * 1024 };
 
 /* Events of a request for the Lua thread. */
 enum {
-  EVENT_NEW = 1,     /* the head has arrived */
-  EVENT_BODY = 2,    /* more of the body, or its end, has arrived */
-  EVENT_ROOM = 4,    /* there is room for more of the response's body */
-  EVENT_ENDED = 8,   /* the server has ended it: Request.ending */
-  EVENT_DRAINED = 16 /* an event of the server itself: it drains, and no connection is left */
+  EVENT_NEW = 1,      /* the head has arrived */
+  EVENT_BODY = 2,     /* more of the body, or its end, has arrived */
+  EVENT_ROOM = 4,     /* there is room for more of the response's body */
+  EVENT_ENDED = 8,    /* the server has ended it: Request.ending */
+  EVENT_DRAINED = 16, /* an event of the server itself: it drains, and no connection is left */
+  EVENT_CUT = 32      /* the response was cut, since its file could not be read: Request.part_error */
 };
 
 typedef struct Server {
@@ -54,6 +59,7 @@ typedef struct Server {
   ReplyDate date;             /* used by the Lua thread */
   Engine engine;              /* used by the thread */
   pthread_mutex_t lock;       /* guards the rest, and parts of each Request */
+  pthread_cond_t returned;    /* a Request is not lent any more */
   List resumed;               /* Request.resumed: those that Lua has changed, with a hold for each */
   Tally tally;                /* of its requests */
 } Server;
@@ -73,6 +79,8 @@ typedef struct Request {
   Conn *conn;        /* NULL once the connection has finished; Server.lock guards this and the rest */
   Link resumed;      /* in Server.resumed, or in the thread's list of those that it looks at */
   bool expects;      /* the client waits for a status of 100 */
+  bool is_continued; /* it has got, or will get, that status */
+  bool is_lent;      /* the Lua thread sends on the socket: the thread must leave it alone, and open */
   Answer answer;     /* what the connection is told of the response */
   unsigned status;   /* of the response */
   bool is_free;      /* the protocol has changed, and Lua may send: the connection has nothing to send, and no TLS */
@@ -85,6 +93,8 @@ typedef struct Request {
   Ending ending;         /* whether and why the server has ended it */
   Bytes in;              /* bytes of the request's body that Lua has not taken */
   Bytes out;             /* bytes of the response that the connection has not taken */
+  Part part;             /* of a file: what follows them */
+  int part_error;        /* Conn.part_error, with EVENT_CUT */
   char text[];           /* method, then name and value of each header, then the target, each ended by a zero */
 } Request;
 
@@ -120,6 +130,17 @@ void request_resume(Request *request);
 /* If Lua receives from the socket of the request itself: receives bytes of another protocol. False if there is no memory.
    With the lock, so that the connection stays open; any thread. */
 bool request_receive(Request *request);
+
+/* ---- folder.c: files of a folder; in the Lua thread ---- */
+
+/* Pushes the function `open` of the module. */
+void folder_push_open(lua_State *L);
+
+/* The descriptor of the file at an index, which is now the caller's; -1 if it is closed. Raises if that is no file. */
+int folder_take(lua_State *L, int at);
+
+/* Makes the metatable of files. */
+void folder_init(lua_State *L);
 
 /* The methods of a request. */
 extern const luaL_Reg answer_methods[];

@@ -11,6 +11,7 @@ void server_free(void *object) {
   Server *server = (Server *)object;
   events_free(&server->events);
   thread_close(&server->thread);
+  (void)pthread_cond_destroy(&server->returned);
   (void)pthread_mutex_destroy(&server->lock);
   free(server);
 }

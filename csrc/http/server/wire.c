@@ -2,8 +2,10 @@
 #include "http/server/wire.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <linux/sockios.h>
@@ -16,6 +18,9 @@
 /* How many bytes are encrypted at a time: one TLS record. */
 enum { RECORD = 16 * 1024 };
 
+/* From how many encrypted bytes on they are sent: a call for each record would cost more. */
+enum { SEALED = 48 * 1024 };
+
 static void end_session(Wire *wire) {
   if (wire->tls) wire->lib->free(wire->tls);
   wire->tls = NULL;
@@ -23,7 +28,6 @@ static void end_session(Wire *wire) {
 
 void wire_close(Wire *wire) {
   end_session(wire);
-  bytes_free(&wire->sealed);
   (void)close(wire->fd);
 }
 
@@ -72,14 +76,11 @@ static bool send_raw(const Wire *wire, Bytes *bytes) {
   return true;
 }
 
-/* Adds to `sealed` what the session wants to send; false if there is no memory. */
-static bool take_sealed(Wire *wire) {
-  char block[RECORD];
-  size_t n;
-  while ((n = wire->lib->take(wire->tls, block, sizeof block)) > 0) {
-    if (!bytes_add(&wire->sealed, block, n)) return false;
-  }
-  return true;
+size_t wire_send_two(const Wire *wire, const char *first, size_t nfirst, const char *second, size_t nsecond) {
+  struct iovec parts[] = {{(void *)(uintptr_t)first, nfirst}, {(void *)(uintptr_t)second, nsecond}};
+  struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+  ssize_t n = sendmsg(wire->fd, &message, MSG_NOSIGNAL);
+  return n > 0 ? (size_t)n : 0;
 }
 
 /* Encrypts the next bytes of `out`; false if it cannot. */
@@ -93,10 +94,24 @@ static bool seal(Wire *wire, Bytes *out) {
   return true;
 }
 
+/* Sends what the session wants to send, as much as the socket takes; false if the connection is broken. */
+static bool send_pending(const Wire *wire) {
+  size_t size;
+  while ((size = wire->lib->pending(wire->tls)) > 0) {
+    ssize_t n = send(wire->fd, wire->lib->first(wire->tls), size, MSG_NOSIGNAL);
+    if (n < 0) return is_temporary(errno);
+    wire->lib->drop(wire->tls, (size_t)n);
+  }
+  return true;
+}
+
 static bool send_sealed(Wire *wire, Bytes *out) {
+  bool has_sealed;
   do {
-    if (!take_sealed(wire) || !send_raw(wire, &wire->sealed)) return false;
-  } while (bytes_length(&wire->sealed) == 0 && seal(wire, out));
+    has_sealed = false;
+    while (wire->lib->pending(wire->tls) < SEALED && seal(wire, out)) has_sealed = true;
+    if (!send_pending(wire)) return false;
+  } while (has_sealed && wire_is_flushed(wire));
   return !wire->has_failed;
 }
 

@@ -19,7 +19,6 @@ typedef struct Wire {
   Tls *tls;                 /* the session; owned; NULL without TLS */
   bool has_begun;           /* bytes of the session have been received */
   bool has_failed;          /* the session has failed: only its alert is still sent */
-  Bytes sealed;             /* encrypted bytes that the socket has not taken */
 } Wire;
 
 /* Closes the socket and frees the rest. */
@@ -32,10 +31,12 @@ ptrdiff_t wire_receive(Wire *wire, char *to, size_t max, bool *has_more);
 /* Sends as much of `out` as the socket takes. Returns the number of bytes, or -1 if the connection is broken. */
 ptrdiff_t wire_send(Wire *wire, Bytes *out);
 
+/* Sends a text and another one, as much of both as the socket takes, without TLS. Returns the number of bytes; 0 also if
+   the connection is broken. Any thread, while no other one sends. */
+size_t wire_send_two(const Wire *wire, const char *first, size_t nfirst, const char *second, size_t nsecond);
+
 /* Whether all that wire_send was given has been sent. */
-static inline bool wire_is_flushed(const Wire *wire) {
-  return bytes_length(&wire->sealed) == 0 && (!wire->tls || wire->lib->pending(wire->tls) == 0);
-}
+static inline bool wire_is_flushed(const Wire *wire) { return !wire->tls || wire->lib->pending(wire->tls) == 0; }
 
 /* Call it when nothing more will be sent: ends the TLS session, if there is one. wire_send sends the bytes that this
    adds. */

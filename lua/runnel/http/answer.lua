@@ -9,6 +9,10 @@ local json = require "runnel.json"
 
 local answer = {}
 
+---The files of channels that are bodies, from which nothing was read (file_body.lua): the server can send the file.
+---@type table<runnel.Channel<string>, runnel.http.FileBody>
+answer.untouched = setmetatable({}, { __mode = "k" })
+
 -- Characters that names and values of headers must not contain.
 local NOT_IN_A_HEADER <const> = "[\r\n\0]"
 
@@ -62,11 +66,25 @@ end
 
 -- ---- bodies ----
 
--- Sends the values of a channel, as fast as the client reads.
+-- Takes the file of a channel, which is then the caller's: nothing was read from the channel, nobody waits for a piece,
+-- and the file has this length. The channel is closed. Returns nil if the channel is to be read.
+local function take_file(ch, length)
+  local file = answer.untouched[ch]
+  if not file or file.length ~= length or ch:closed() or ch:stats().takes_waiting > 0 then return nil end
+  answer.untouched[ch], file.is_sent = nil, true
+  ch:close()
+  return file
+end
+
+-- Sends the values of a channel, as fast as the client reads; or the file from which they would come.
 local function pump(req, ch, status, headers)
   local lib_request = req.core
   local reading <close> = setmetatable({ ch = ch }, ends.Dropping) -- luacheck: ignore 211
   local list, length = flatten(status, headers, TEXT)
+  local file <close> = lib_request.respond_file and not BARE[status] and take_file(ch, length)
+  if file then
+    return check_sent(lib_request:respond_file(status, file.file, file.offset, file.length, table.unpack(list)))
+  end
   if not check_sent(lib_request:respond(status, nil, length or -1, table.unpack(list))) then return end
   while true do
     local piece, err = ch:take()

@@ -84,6 +84,21 @@ function conditions.judge(headers, tag, modified)
   return is_not_later(modified, headers["if-modified-since"] or "") and 304 or nil
 end
 
+-- ---- encodings ----
+
+---How much a client likes each content encoding, from 0 to 1.
+---@param accepted? string the header Accept-Encoding
+---@return table<string, number> weights by name in lower case; "*": of those that are not named
+function conditions.encodings(accepted)
+  local weights = {}
+  for element in (accepted or ""):lower():gmatch "[^,]+" do
+    local name, rest = element:match "^%s*([^%s;]+)%s*(.-)%s*$"
+    local weight = rest == "" and "1" or rest and rest:match "^;%s*q%s*=%s*([01]%.?%d?%d?%d?)$"
+    if name then weights[name] = math.min(tonumber(weight) or 0, 1) end -- one that is malformed is not accepted
+  end
+  return weights
+end
+
 -- ---- ranges ----
 
 -- Whether the header If-Range allows for a range.

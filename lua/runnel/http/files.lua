@@ -5,22 +5,27 @@ local check = require "runnel.internal.check"
 local conditions = require "runnel.http.conditions"
 local content_types = require "runnel.http.content_types"
 local decode = require("runnel.http.request").decode
+local current = require "runnel.internal.world"
 local descriptor = require "runnel.uv.descriptor"
-local guard = require "runnel.internal.guard"
+local file_body = require "runnel.http.file_body"
 local loop = require "runnel.uv.loop"
 
-local put_while_open = core.internal.moving.put_while_open
+local has_lib, lib = pcall(core.internal.require, "runnel.http.core") -- it may not have been built
 local uv = loop.uv
 
 ---@class runnel.http.files
 local files = {}
 
--- Bytes of a piece. A file that is not longer is sent as a string.
-local PIECE <const> = 64 * 1024
+-- What is remembered of requests: of so many paths, which are not longer.
+local MANY <const>, LONG <const> = 1000, 200
 
 local kinds = check.kinds
-local OPTIONS = { dotfiles = kinds.boolean, headers = kinds.table, index = true, symlinks = kinds.boolean,
-  types = kinds.table }
+local OPTIONS = { dotfiles = kinds.boolean, headers = kinds.table, index = true, precompressed = kinds.boolean,
+  symlinks = kinds.boolean, types = kinds.table }
+
+-- Compressed forms of a file, the shortest one first.
+local FORMS <const> = { { name = "zstd", ending = ".zst" }, { name = "br", ending = ".br" },
+  { name = "gzip", ending = ".gz" } }
 
 ---The options of http.files.
 ---@class runnel.http.FilesOptions
@@ -29,6 +34,8 @@ local OPTIONS = { dotfiles = kinds.boolean, headers = kinds.table, index = true,
 ---@field types? table<string, string> more content types, by the extension of the file's name in lower case
 ---@field dotfiles? boolean whether files and folders whose names begin with a dot are served; default false
 ---@field symlinks? boolean whether symbolic links may lead out of the folder; default false
+---@field precompressed? boolean whether a client that accepts it gets FILE.zst, FILE.br or FILE.gz in place of FILE;
+---default false
 
 -- ---- from the path to a file ----
 
@@ -63,9 +70,9 @@ local ABSENT = { EACCES = true, ELOOP = true, ENAMETOOLONG = true, ENOENT = true
 
 local function is_absent(err) return ABSENT[err:match "^%u+"] or false end
 
--- Opens a file in the folder. Returns its descriptor and its properties; nil if it does not exist, or a link leads out
--- of the folder; nil and the properties if it is a folder.
-local function open(settings, path)
+-- Opens a file in the folder by looking at each name of the path. Returns the file and its properties; nil if it does
+-- not exist, or a link leads out of the folder; nil and the properties if it is a folder.
+local function open_slowly(settings, path)
   local root = assert(uv.fs_realpath(settings.dir)) -- each time, since the folder may be a link whose target changes
   local real, err = real_path(root .. "/" .. path)
   local inside = root == "/" and "/" or root .. "/"
@@ -79,47 +86,22 @@ local function open(settings, path)
   local d = assert(descriptor.open(fd))
   d.name = path
   local stat = assert(uv.fs_fstat(fd))
-  if stat.type == "file" then return d, stat end
+  if stat.type == "file" then
+    return file_body.new(path, nil, d), { size = stat.size, sec = stat.mtime.sec, nsec = stat.mtime.nsec }
+  end
   d:__close()
   return nil, stat.type == "directory" and stat or nil
 end
 
--- ---- the body ----
-
--- Reads a piece of a file; raises if the file has become too short.
-local function read(d, size, offset)
-  local err, piece = d:call(uv.fs_read, d.fd, size, offset)
-  if err then error(err, 0) end
-  if piece == "" then error(d.name .. ": the file has become shorter while it was sent", 0) end
-  return piece
-end
-
-local function send_pieces(d, ch, offset, length)
-  local closing <close> = d
-  while length > 0 do
-    local ok, piece = pcall(read, closing, math.min(length, PIECE), offset)
-    if not ok then return ch:close(piece) end
-    if not put_while_open(ch, piece) then return end
-    offset, length = offset + #piece, length - #piece
-  end
-  ch:close()
-end
-
--- A part of a file: a string, or a channel if it is long. The file is closed after the last piece.
-local function part(d, offset, length)
-  if length > PIECE then
-    local ch = core.chan()
-    guard.started(guard.go(guard.close, ch, send_pieces, d, ch, offset, length), "files")
-    return ch
-  end
-  local closing <close> = d
-  local pieces = {}
-  while length > 0 do
-    local piece = read(closing, length, offset)
-    pieces[#pieces + 1] = piece
-    offset, length = offset + #piece, length - #piece
-  end
-  return table.concat(pieces)
+-- The same, without waiting where the system has all that is needed in memory, and can keep a path within a folder.
+-- With `reads`, a file that is not too long is then a string.
+local function open(settings, path, reads)
+  if not has_lib or current.world then return open_slowly(settings, path) end
+  local file, size, sec, nsec = lib.open(settings.dir, path, settings.symlinks, reads)
+  if file == nil then return open_slowly(settings, path) end
+  if not size then return nil, file and { type = "directory" } or nil end
+  if type(file) ~= "string" then file = file_body.new(path, file) end
+  return file, { size = size, sec = sec, nsec = nsec }
 end
 
 -- ---- the response ----
@@ -134,32 +116,68 @@ local function type_of(settings, name)
   return settings.types and settings.types[ending] or content_types[ending] or "application/octet-stream"
 end
 
-local function respond(req, settings, path, d, stat)
-  local modified, size, asked_for = stat.mtime.sec, stat.size, req.headers or {}
-  local tag = ('"%x-%x-%x"'):format(modified, stat.mtime.nsec, size)
-  local headers = with({ ["Content-Type"] = type_of(settings, path), ETag = tag,
-    ["Last-Modified"] = conditions.date(modified), ["Accept-Ranges"] = "bytes",
-    ["X-Content-Type-Options"] = "nosniff" }, settings.headers)
-  local status = conditions.judge(asked_for, tag, modified)
+-- What the headers of a file say of it; remembered until it changes.
+local function describe(settings, known, path, stat)
+  if known.tag and known.sec == stat.sec and known.nsec == stat.nsec and known.size == stat.size then return end
+  known.sec, known.nsec, known.size = stat.sec, stat.nsec, stat.size
+  known.tag = ('"%x-%x-%x%s"'):format(stat.sec, stat.nsec, stat.size, known.encoding and "-" .. known.encoding or "")
+  known.date, known.type = conditions.date(stat.sec), type_of(settings, path)
+end
+
+-- The form of a file that the client likes best: `file`, or a compressed one, with its properties and what is known of
+-- it. Only one file stays open.
+local function choose(settings, known, path, file, stat, headers)
+  local weights = conditions.encodings(headers["accept-encoding"])
+  local best, likes, found = nil, weights.identity or 0, nil
+  for _, form in ipairs(FORMS) do
+    local weight = weights[form.name] or weights["*"] or 0
+    if weight > 0 and (weight > likes or not best and weight == likes) then
+      local other, its = open(settings, path .. form.ending, false)
+      if other and (its.sec < stat.sec or its.sec == stat.sec and its.nsec < stat.nsec) then
+        other:close() -- it is of an earlier version of the file
+      elseif other then
+        if best then best:close() end
+        best, likes, found = other, weight, its
+        known[form.name] = known[form.name] or { encoding = form.name }
+        known.chosen = known[form.name]
+      end
+    end
+  end
+  if not best then return file, stat, known end
+  file:close()
+  return best, found, known.chosen
+end
+
+local function respond(req, settings, known, file, stat, is_plain)
+  local size, asked_for = stat.size, is_plain and {} or req.headers or {}
+  local tag = known.tag
+  local headers = with({ ["Content-Type"] = known.type, ETag = tag, ["Last-Modified"] = known.date,
+    ["Accept-Ranges"] = "bytes", ["X-Content-Type-Options"] = "nosniff", ["Content-Encoding"] = known.encoding },
+    settings.headers)
+  if type(file) == "string" then
+    headers["Content-Length"] = size
+    return 200, headers, file
+  end
+  local status = conditions.judge(asked_for, tag, stat.sec)
   if status then
-    d:__close()
+    file:close()
     return status, headers
   elseif req.method == "HEAD" then
-    d:__close()
+    file:close()
     local nothing = core.chan()
     nothing:close()
     headers["Content-Length"] = size
     return 200, headers, nothing
   end
-  local first, last = conditions.range(asked_for, tag, modified, size)
+  local first, last = conditions.range(asked_for, tag, stat.sec, size)
   if first == false then
-    d:__close()
+    file:close()
     return 416, with({ ["Content-Range"] = "bytes */" .. size }, settings.headers), "there is no such range\n"
   end
   local length = first and last - first + 1 or size
   headers["Content-Length"] = length
   if first then headers["Content-Range"] = ("bytes %d-%d/%d"):format(first, last, size) end
-  return first and 206 or 200, headers, part(d, first or 0, length)
+  return first and 206 or 200, headers, file:part(first or 0, length)
 end
 
 local function absent() return 404, nil, "there is no such file\n" end
@@ -170,22 +188,53 @@ local function add_slash(req, path)
   return 301, { Location = "./" .. path:match "[^/]*$" .. "/" .. query }, "it is a folder\n"
 end
 
+-- What is remembered of a path, as the client has sent it: `path`, decoded, or false; and what `describe` adds.
+local function recall(settings, as_sent)
+  local known = settings.known[as_sent]
+  if known then return known end
+  known = { path = below(settings, as_sent) or false }
+  if #as_sent > LONG then return known end
+  if settings.nknown == MANY then settings.known, settings.nknown = {}, 0 end
+  settings.known[as_sent], settings.nknown = known, settings.nknown + 1
+  return known
+end
+
+-- Whether a request is a GET without conditions and ranges. Other functions may have changed the headers.
+local function is_plain(req)
+  local lib_request = rawget(req, "headers") == nil and rawget(req, "core")
+  return req.method == "GET" and lib_request and lib_request.is_plain and lib_request:is_plain()
+end
+
 local function handle(settings, req)
   if req.method ~= "GET" and req.method ~= "HEAD" then
     return 405, { Allow = "GET, HEAD" }, "files can only be read\n"
   end
   local as_sent = asked(req)
-  local path = below(settings, as_sent)
+  local known = recall(settings, as_sent)
+  local path, plain = known.path, not settings.precompressed and is_plain(req)
   if not path then return absent() end
-  local d, stat = open(settings, path)
-  if not d and stat then
+  local file, stat = open(settings, path, plain)
+  if not file and stat then
     if path ~= "" and path:sub(-1) ~= "/" then return add_slash(req, as_sent) end
     if not settings.index then return absent() end
     path = path .. settings.index
-    d, stat = open(settings, path)
+    file, stat = open(settings, path, plain)
   end
-  if not d then return absent() end
-  return respond(req, settings, path, d, stat)
+  if not file then return absent() end
+  if settings.precompressed then file, stat, known = choose(settings, known, path, file, stat, req.headers or {}) end
+  describe(settings, known, path, stat)
+  return respond(req, settings, known, file, stat, plain)
+end
+
+-- The program's headers, and Vary.
+local function with_vary(headers)
+  local copy, others = { Vary = "Accept-Encoding" }, nil
+  for name, value in pairs(headers or {}) do
+    if type(name) == "string" and name:lower() == "vary" then others = value else copy[name] = value end
+  end
+  if type(others) == "table" then others = table.concat(others, ", ") end
+  if others then copy.Vary = others .. ", Accept-Encoding" end
+  return copy
 end
 
 ---Makes a function for http.serve, or for a route such as "/static/*path", that serves the files of a folder. It
@@ -206,8 +255,9 @@ function files.files(dir, opts)
   if stat.type ~= "directory" then error(("files: a folder expected, and %s is a %s"):format(dir, stat.type), 2) end
   local index = opts.index == nil and "index.html" or opts.index
   if dir:sub(1, 1) ~= "/" then dir = uv.cwd() .. "/" .. dir end
-  local settings = { dir = dir, index = index, headers = opts.headers, types = opts.types, dotfiles = opts.dotfiles,
-    symlinks = opts.symlinks }
+  local headers = opts.precompressed and with_vary(opts.headers) or opts.headers
+  local settings = { dir = dir, index = index, headers = headers, precompressed = opts.precompressed,
+    types = opts.types, dotfiles = opts.dotfiles, symlinks = opts.symlinks, known = {}, nknown = 0 }
   return function(req) return handle(settings, req) end
 end
 

@@ -25,7 +25,7 @@ local lib = core.internal.require "runnel.http.core"
 local cancel, chan = core.cancel, core.chan
 
 -- Bits of the events of a request (csrc/http/server/server.h).
-local NEW <const>, BODY <const>, ROOM <const>, ENDED <const> = 1, 2, 4, 8
+local NEW <const>, BODY <const>, ROOM <const>, ENDED <const>, CUT <const> = 1, 2, 4, 8, 32
 
 -- Names the program's function in reports of errors.
 local WHAT <const> = "the function of http.serve"
@@ -130,8 +130,9 @@ local function reason_of(self, req)
 end
 
 -- Called in the go block of the port, with each request that has events; with false when no connection is left.
-local function on_events(self, id, events, lib_request)
+local function on_events(self, id, events, lib_request, why)
   if not id then return self.drained:close() end
+  if events & CUT ~= 0 then core.internal.report(why, nil, WHAT) end -- its go block has ended
   local req
   if events & NEW ~= 0 then
     req = request.new(id, lib_request)
@@ -266,7 +267,7 @@ function server.serve(port, f, opts)
     lib_server, number = current.twin("sim_http").listen(settings.host, port, f, self.timeout, self.drained)
   else
     lib_server, number = lib.start(settings, chan():name "events of an http server",
-      function(id, events, lib_request) on_events(self, id, events, lib_request) end, context)
+      function(id, events, lib_request, why) on_events(self, id, events, lib_request, why) end, context)
   end
   if not lib_server then return nil, number end
   self.core, self.port = lib_server, number
