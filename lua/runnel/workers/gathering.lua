@@ -60,7 +60,7 @@ end
 ---Starts the go block of an input.
 ---@param g runnel.internal.Gathering
 ---@param ch runnel.Channel<any> the input
----@param ended fun(g: runnel.internal.Gathering, ch: runnel.Channel<any>, is_over: boolean, err: any) called at the end:
+---@param ended fun(g: runnel.internal.Gathering, ch: runnel.Channel<any>, is_over: boolean, err: any) called at the end
 ---`is_over` if the input has closed, with the error `err` or nil; else it was stopped, or the output has closed
 ---@return runnel.Channel<any> block
 function gathering.start(g, ch, ended) return guard.go(guard.close, g, run, g, ch, ended) end
