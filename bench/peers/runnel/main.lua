@@ -230,8 +230,8 @@ end
 -- n messages through a pub with as many topics, each with a subscriber.
 local function pub(topics)
   return function(n)
-    local from, got = chan(), chan()
-    local p = rn.pub(from, function(v) return v % topics end)
+    local from, got, p = chan(), chan()
+    p = rn.pub(from, function(v) return v % topics end)
     for topic = 0, topics - 1 do
       local ch = p:sub(topic, chan())
       go(function()

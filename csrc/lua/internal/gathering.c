@@ -105,12 +105,12 @@ static int gather(lua_State *L) {
   OBSERVE(S, look, &turn->chan, LOOK_CHANNEL);
   if (is_done) release(L, S, turn);
   if (chan_is_closed(out)) return 0;
-  if (turn->holder && turn->holder != S->current) {
-    return can_take(L, in) ? wait_for_turn(L, turn) : wait_for_input(L, S, in);
-  }
   /* The others first, so that one input which always has a value does not keep them from theirs. */
   if (is_done && (moving_is_turn_over(S) || S->world.ready.first) && can_take(L, in)) {
     return park_yield(L, S, &TAKE, NULL);
+  }
+  if (turn->holder && turn->holder != S->current) {
+    return can_take(L, in) ? wait_for_turn(L, turn) : wait_for_input(L, S, in);
   }
   turn->holder = S->current; /* first: a policy may put on another input */
   int n = chan_take(L, in, GATHER_INPUT);

@@ -26,7 +26,7 @@ function in_parts.hold(parts)
   end
 end
 
--- The channels that the trace lists, newest first, some of them perhaps twice; the name of each; and whether that is
+-- The channels that the trace lists, the newest first, some of them perhaps twice; the name of each; and whether that is
 -- the line that made it.
 local function all_channels()
   local chs, names, unnamed, i = recorder.part(nil, PART)

@@ -27,7 +27,7 @@ function gathering.new(out, what, ways)
   return { out, turn = new_turn(), what = what, put = ends.sink(out, what), ways = ways }
 end
 
--- Moves values until the input or the output closes, or nothing is to be taken. Returns whether the input has
+-- Moves values until the input or the output closes, or the input is not to be taken from. Returns whether the input has
 -- closed, and its error.
 local function move(g, ch)
   local gather, out, turn, put, ways = gather, g[1], g.turn, g.put, g.ways -- luacheck: ignore 431
@@ -60,8 +60,8 @@ end
 ---Starts the go block of an input.
 ---@param g runnel.internal.Gathering
 ---@param ch runnel.Channel<any> the input
----@param ended fun(g: runnel.internal.Gathering, ch: runnel.Channel<any>, is_over: boolean, err: any) called at the end
----`is_over` if the input has closed, with the error `err` or nil; else it was stopped, or the output has closed
+---@param ended fun(g: runnel.internal.Gathering, ch: runnel.Channel<any>, is_over: boolean, err: any) is called at the end:
+---`is_over` if the input has closed, with the error `err` or nil; else the go block was stopped, or the output has closed
 ---@return runnel.Channel<any> block
 function gathering.start(g, ch, ended) return guard.go(guard.close, g, run, g, ch, ended) end
 
