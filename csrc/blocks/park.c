@@ -120,7 +120,7 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
 
 /* The running go block parks: completes a take on S->on_park. Neither allocates nor raises. */
 static void wake_taker(lua_State *L, Sched *S) {
-  Waiter *w = chan_first_waiter(L, S->on_park, TAKES);
+  Waiter *w = chan_first_waiter(S->on_park, TAKES);
   S->on_park = NULL;
   if (!w) return;
   lua_pushboolean(L, 1);

@@ -171,7 +171,7 @@ void chan_store(lua_State *L, Chan *ch, int at, int value) {
 /* Completes all waiting takes of a promise that has got its value. */
 static void serve_promise(lua_State *L, Chan *ch, int at) {
   Waiter *w;
-  while ((w = chan_first_waiter(L, ch, TAKES)) != NULL) {
+  while ((w = chan_first_waiter(ch, TAKES)) != NULL) {
     chan_fetch(L, ch, at);
     ch->take_total++;
     chan_complete_take(L, w);
@@ -182,7 +182,7 @@ static void serve_promise(lua_State *L, Chan *ch, int at) {
 /* Moves values of waiting puts into the room that a take has made. The room has slots: nothing is allocated. */
 static void admit(lua_State *L, Chan *ch, int at) {
   Waiter *w;
-  while (!buffer_full(&ch->buf) && (w = chan_first_waiter(L, ch, PUTS)) != NULL) {
+  while (!buffer_full(&ch->buf) && (w = chan_first_waiter(ch, PUTS)) != NULL) {
     alt_push_value(L, w);
     chan_store(L, ch, at, lua_gettop(L));
     lua_pop(L, 1);
@@ -205,7 +205,7 @@ again:
     }
     return ch->ops->put(L, ch, at, value);
   }
-  Waiter *w = chan_first_waiter(L, ch, TAKES);
+  Waiter *w = chan_first_waiter(ch, TAKES);
   if (w && ch->buf.kind != BUFFER_PROMISE) {
     ch->put_total++;
     if (ch->buf.kind != BUFFER_NONE) {
@@ -241,7 +241,7 @@ int chan_take(lua_State *L, Chan *ch, int at) {
     chan_check(ch);
     return 1;
   }
-  Waiter *w = chan_first_waiter(L, ch, PUTS);
+  Waiter *w = chan_first_waiter(ch, PUTS);
   if (w) {
     alt_push_value(L, w);
     ch->put_total++; /* put_total counts both sides of an unbuffered channel */
@@ -336,11 +336,11 @@ void chan_close_puts(lua_State *L, Chan *ch) {
 }
 
 void chan_close_end(lua_State *L, Chan *ch, int at) {
-  Waiter *w = chan_first_waiter(L, ch, TAKES);
+  Waiter *w = chan_first_waiter(ch, TAKES);
   if (w) {
     int top = lua_gettop(L);
     int reason = attr_push_reason(L, ch, at) ? top + 1 : 0;
-    for (; w; w = chan_first_waiter(L, ch, TAKES)) {
+    for (; w; w = chan_first_waiter(ch, TAKES)) {
       lua_pushnil(w->alt->co);
       complete(L, w, reason);
     }

@@ -154,16 +154,18 @@ static inline bool chan_can(const Chan *ch, bool is_put) {
 
 /* ---- the queues ---- */
 
-/* The first active waiter of a queue that nothing else can complete any more: the caller must complete it. Or NULL. */
-static inline Waiter *chan_first_waiter(lua_State *L, Chan *ch, bool is_put) {
+/* The first active waiter of a queue, withdrawn from its shared channels: the caller must complete it. Or NULL. */
+static inline Waiter *chan_first_waiter(Chan *ch, bool is_put) {
   const List *queue = &ch->queues[is_put];
   for (;;) {
     if (!queue->first) return NULL;
     Waiter *w = CONTAINER_OF(queue->first, Waiter, link);
     if (UNLIKELY(!alt_is_active(w->alt))) {
       alt_drop_first(ch, is_put);
-    } else if (LIKELY(!w->alt->shared) || ch->sched->others->claim(L, ch->sched, w)) {
+    } else if (LIKELY(!w->alt->shared) || ch->sched->others->withdraw(ch->sched, w->alt)) {
       return w;
+    } else {
+      alt_dequeue(w); /* another thread has completed it */
     }
   }
 }

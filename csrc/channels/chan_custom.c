@@ -153,7 +153,7 @@ static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, bool is_p
 /* Completes waiting takes while the buffer has values. */
 static void serve(lua_State *L, Chan *ch, int at) {
   while (ch->waiting[TAKES]) {
-    Waiter *w = size(L, ch, at, REPORT) > 0 ? chan_first_waiter(L, ch, TAKES) : NULL;
+    Waiter *w = size(L, ch, at, REPORT) > 0 ? chan_first_waiter(ch, TAKES) : NULL;
     if (!w) return;
     /* Commits first: the policy may use the other channels of an alts. */
     Alt *alt = w->alt;
@@ -219,7 +219,7 @@ static bool is_reduced(lua_State *L) {
 /* The transducer has returned a reduced value: accepts the waiting puts, drops their values, and closes the channel. */
 static void reduced(lua_State *L, Chan *ch, int at) {
   Waiter *w;
-  while ((w = chan_first_waiter(L, ch, PUTS)) != NULL) {
+  while ((w = chan_first_waiter(ch, PUTS)) != NULL) {
     ch->put_total++;
     chan_complete_put(L, w, true);
     OBSERVE(ch->sched, admit, ch, w->alt);
@@ -313,7 +313,7 @@ static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
 /* Admits waiting puts while there is room. */
 static void admit_all(lua_State *L, Chan *ch, int at) {
   while (ch->waiting[PUTS] && !is_full(L, ch, at, REPORT)) {
-    Waiter *w = chan_first_waiter(L, ch, PUTS);
+    Waiter *w = chan_first_waiter(ch, PUTS);
     if (w) admit(L, ch, at, w);
   }
   if (ch->flags & CHAN_CLOSED && !ch->waiting[PUTS]) finish(L, ch, at);
@@ -339,7 +339,7 @@ static int take(lua_State *L, Chan *ch, int at) {
   Waiter *w;
   lua_Integer n = size(L, ch, at, RAISE);
   /* Puts may wait although no value is buffered: the policy was full when empty, or the transducer drops values. */
-  while (n == 0 && (w = chan_first_waiter(L, ch, PUTS)) != NULL) {
+  while (n == 0 && (w = chan_first_waiter(ch, PUTS)) != NULL) {
     admit(L, ch, at, w);
     n = size(L, ch, at, RAISE);
   }

@@ -4,12 +4,10 @@
 
 #include "core/state.h"
 
-/* Waits with alt->shared: on shared channels (states/shared_wait.h), or for a turn besides a value (states/gather.h).
-   S->others; NULL until there may be such a wait. */
+/* Operations on shared channels (states/shared_wait.h): S->others, or NULL until the state has such a channel. */
 typedef struct Others {
-  /* Something comes for a waiter. Returns true if the waiter takes it, and nothing else can complete its alt any more.
-     Otherwise removes the waiter from its queue. */
-  bool (*claim)(lua_State *L, Sched *S, Waiter *w);
+  /* Withdraws an alt with alt->shared from its shared channels. Returns false if another thread has completed it. */
+  bool (*withdraw)(Sched *S, Alt *alt);
   /* Stops the alt's wait on its shared channels. A value that has arrived for it goes back. */
   void (*abandon)(Sched *S, Alt *alt);
   /* Whether another thread may complete the alt, or has completed it. */

@@ -159,7 +159,7 @@ struct Sched {
   struct runnel_task *tasks;         /* tasks that C modules want done before the next wait (capi/runnel.h), or NULL */
   void (*run_tasks)(struct Sched *S); /* does them and empties the list; must not raise */
   struct Sharing *sharing;            /* the state of shared channels (shared_wait.h), or NULL without one */
-  const struct Others *others;        /* functions for waits with Alt.shared (others.h), or NULL until there are any */
+  const struct Others *others;        /* functions for waits on shared channels (others.h), or NULL without one */
   void (*note_weak)(lua_State *L, Go *go, bool is_weak); /* counts weak roots (errors/leaks.h) */
   void (*call)(lua_State *L, Timer *timer); /* makes a call that is due (timers/delayed.h). Does not raise */
   const struct WatchHook *watch_hook;       /* functions that the loop calls for `watch` (observe.h), or NULL */

@@ -116,7 +116,8 @@ static int core_rename(lua_State *L) {
 /* ps() -> list of go blocks */
 static int core_ps(lua_State *L) {
   check_dot(L);
-  return ps_walk(L);
+  ps_push_list(L, false);
+  return 1;
 }
 
 /* on_error(f or nil) -> the previous one */

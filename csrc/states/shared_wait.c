@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "channels/chan.h"
-#include "states/gather.h"
 
 enum {
   FEW = 4,          /* operations for which there is room in any SharedWait */
@@ -66,8 +65,7 @@ void shared_wait_free(Sharing *sharing, SharedWait *wait) {
 
 bool shared_wait_withdraw(Sched *S, Alt *alt) {
   SharedWait *wait = alt->shared;
-  /* Without a Sharing: it has ended, and has freed the wait of a handle whose finalizer was dropped. */
-  if (gather_is_waiting(alt) || !S->sharing) {
+  if (!S->sharing) { /* seldom covered: it has ended, and has freed the wait of a handle whose finalizer was dropped */
     alt->shared = NULL;
     return true;
   }
@@ -127,19 +125,11 @@ static bool may_close(const Chan *done) {
 
 /* The holds first: a thread may complete an operation and then drop its hold on the channel. */
 static bool is_open(const Sched *S, const Alt *alt) {
-  return S->sharing && !gather_is_waiting(alt) && (is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared));
-}
-
-/* If another thread has completed the alt, its result is in the inbox, or will be soon. */
-static bool claim(lua_State *L, Sched *S, Waiter *w) {
-  if (gather_is_waiting(w->alt)) return gather_claim(L, S, w->alt);
-  if (shared_wait_withdraw(S, w->alt)) return true;
-  alt_dequeue(w);
-  return false;
+  return S->sharing && (is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared));
 }
 
 const Others shared_wait_others = {
-    .claim = claim, .abandon = shared_wait_abandon, .is_open = is_open, .may_close = may_close};
+    .withdraw = shared_wait_withdraw, .abandon = shared_wait_abandon, .is_open = is_open, .may_close = may_close};
 
 void shared_wait_push_part(lua_State *L, int part) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_SHARING);

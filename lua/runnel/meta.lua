@@ -450,9 +450,6 @@ function core.internal.has_ended(result) end
 ---@return boolean withdrawn
 function core.internal.withdraw_take(result, ch) end
 
----Between two parts of a long answer: lets the other go blocks run, or does nothing where that is impossible.
-function core.internal.rest() end
-
 ---An id of the library function that the program has called and of the line of that call; 0 if the program has not
 ---called one. For `started`.
 ---@param what string
@@ -781,23 +778,6 @@ function core.internal.trace.name(ch) end
 ---@return runnel.Channel<any>[]
 function core.internal.trace.chans() end
 
----Scans the next of the go blocks for parts that are held with "p".
----@param list? table nil: begins
----@param i? integer
----@return table? list nil: all are scanned
----@return integer? i
-function core.internal.trace.scan(list, i) end
-
----At most n channels of the list, from the i-th entry down: for walks during which others run. Such a walk misses no
----channel that exists all the time, but may meet one twice.
----@param i integer? nil: from the last entry
----@param n integer
----@return runnel.Channel<any>[] channels
----@return string[] names of each
----@return boolean[] unnamed whether the name is the line that made the channel
----@return integer i for the next call; 0: that were all
-function core.internal.trace.part(i, n) end
-
 ---The names of channels by id, including some collected ones; which names are the place where the channel was made; and
 ---the ids of shared channels, which are the same in all states.
 ---@return table<integer, string> names
@@ -1006,28 +986,6 @@ function core.internal.is_cancelled(err) end
 
 ---Operations for the library's own go blocks. Any number of them may wait on a channel. They let other go blocks run
 ---after each 128 values without a wait.
----How the go blocks of a merge or a mix take turns (lua/runnel/workers/gathering.lua).
----@class runnel.gathering
-core.internal.gathering = {}
-
----@return runnel.Channel<any> turn which nobody has
-function core.internal.gathering.turn() end
-
----Waits for a value of a channel and for the turn, and returns with both. Nil alone: nothing was taken; the caller must
----see whether to go on. Nil and true: the channel has closed.
----@param ch runnel.Channel<any>
----@param turn runnel.Channel<any>
----@param out runnel.Channel<any> once it is closed, nothing is taken
----@param done boolean first gives the turn to the next go block
----@return any value
----@return true? is_over
----@return any err with which the channel was closed
-function core.internal.gathering.gather(ch, turn, out, done) end
-
----Gives the turn to the next go block, if the running one has it.
----@param turn runnel.Channel<any>
-function core.internal.gathering.release(turn) end
-
 ---@class runnel.moving
 core.internal.moving = {}
 

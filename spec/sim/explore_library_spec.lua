@@ -136,9 +136,9 @@ function programs.mix(lib)
   for _, ch in ipairs { a, b } do for _ in ch do end end
 end
 
-function programs.merge(lib)
+function programs.merge()
   local a, b = rn.chan(), rn.chan(1)
-  local out = lib.pipe.merge { a, b }
+  local out = rn.merge { a, b }
   local got = reader(out)
   source(a, 2)
   source(b, 2)
@@ -402,20 +402,15 @@ function programs.cancel()
   for i = 1, 2 do assert(got[i] == (sent[i] and 1), ("value %d: put %s, taken %s times"):format(i, sent[i], got[i])) end
 end
 
-local NAMES = { "mult", "pub", "mix", "operations", "pipe", "retry", "scope", "timed" }
+local NAMES = { "mult", "pub", "mix", "operations", "retry", "scope", "timed" }
 local library = {}
 for _, name in ipairs(NAMES) do library[name] = require("runnel.rn." .. name) end
 
--- Modules that modules of rn use: where they are, and which modules use them.
-local USED = {
-  time_limit = { name = "runnel.internal.time_limit", by = { "retry" } },
-  gathering = { name = "runnel.workers.gathering", by = { "mix", "pipe" } },
-}
-
--- A new copy of a module of rn, which gets `changed` from require in place of the module `name`.
-local function copy_with(module, name, changed)
+-- A new copy of a module of rn, which gets `time_limit` from require, if that is given.
+local function copy_with(module, time_limit)
+  local name <const> = "runnel.internal.time_limit"
   local usual = package.loaded[name]
-  package.loaded[name] = changed
+  package.loaded[name] = time_limit or usual
   local copy = assert(loadfile((assert(package.searchpath("runnel.rn." .. module, package.path)))))()
   package.loaded[name] = usual
   return copy
@@ -423,8 +418,8 @@ end
 
 -- The library with one text of one module replaced by another.
 local function mutant(module, text, replacement)
-  local used = USED[module]
-  local path = assert(package.searchpath(used and used.name or "runnel.rn." .. module, package.path))
+  local is_limit = module == "time_limit"
+  local path = assert(package.searchpath((is_limit and "runnel.internal." or "runnel.rn.") .. module, package.path))
   local file = assert(io.open(path))
   local code = file:read "a"
   file:close()
@@ -433,8 +428,7 @@ local function mutant(module, text, replacement)
   assert(not code:find(text, to, true), "the module has the text twice: " .. text)
   local mutated = code:sub(1, from - 1) .. replacement .. code:sub(to + 1)
   local changed = assert(load(mutated, "@" .. path))()
-  local copies = used and {} or { [module] = changed }
-  for _, user in ipairs(used and used.by or {}) do copies[user] = copy_with(user, used.name, changed) end
+  local copies = is_limit and { retry = copy_with("retry", changed) } or { [module] = changed }
   return setmetatable(copies, { __index = library })
 end
 
@@ -457,10 +451,8 @@ describe("in any order, with closes and cancels at any step,", function()
     { "mult", "mult", "self.pending = self.pending - 1", "self.pending = 0" },
     { "mult", "mult", "put[2], tap.busy = value, true", "put[2], tap.busy = true, true" },
     { "mult", "mult", "accepted = not ok or result", "accepted = not ok" },
-    { "mix", "mix", "  self.ways[ch] = way(self, ch)\n  self.change:offer(true)\n", "  self.ways[ch] = way(self, ch)\n" },
-    { "mix", "gathering", "goes_on = put(out, value)", "out:offer(value)" },
-    { "merge", "gathering", "goes_on = put(out, value)", "out:offer(value)" },
-    { "merge", "gathering", "done = true\n      goes_on = put", "done = false\n      goes_on = put" },
+    { "mix", "mix", "  self.change:offer(true)\n", "" },
+    { "mix", "mix", "put(self.out, value)", "self.out:offer(value)" },
     { "pub", "pub", "for i = 2, #topics do ends.close(topics[i].ch, reason) end", "" },
     { "map", "operations", "ops[n], places[n] = ch, i", "ops[n], places[n] = ch, 1" },
     { "split", "operations", "ends.close(no, err)", "" },

@@ -11,25 +11,24 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
-local gathering = require "runnel.workers.gathering"
 local guard = require "runnel.internal.guard"
 local remove = require "runnel.internal.remove"
+local internal = core.internal
 
-local chan, alts = core.chan, core.internal.moving.alts
+local chan, alts = core.chan, internal.moving.alts
 
 ---@class runnel.MixState
 ---@field mute? boolean its values are taken and dropped
 ---@field pause? boolean nothing is taken from it
 ---@field solo? boolean only the values of inputs that have this are put
 
----@class runnel.Mix: runnel.internal.Gathering
+---@class runnel.Mix
 ---@field out runnel.Channel<any> the channel to put on
 ---@field inputs table<runnel.Channel<any>, runnel.MixState> by channel
 ---@field order runnel.Channel<any>[] the inputs in the order in which they were added
 ---@field mode "mute"|"pause" what happens to inputs that are not soloed while others are
----@field is_solo boolean some input is soloed
----@field blocks table<runnel.Channel<any>, runnel.Channel<any>> the go blocks of the inputs that are taken from
----@field change runnel.Channel<any> wakes the mix's own go block, which starts missing ones
+---@field changed boolean inputs, states or mode have changed since the go block last looked
+---@field change runnel.Channel<any> wakes the go block after a change
 local Mix = {}
 Mix.__index = Mix
 Mix.__sign = "m"
@@ -37,74 +36,72 @@ Mix.__name = "runnel.mix"
 
 local ATTRIBUTES = { mute = true, pause = true, solo = true }
 
--- What happens to the values of an input (Gathering.ways).
-local function way(self, ch)
-  local state = self.inputs[ch]
-  if not state then return nil end
-  if state.solo then return "put" end
-  if state.pause or self.is_solo and self.mode == "pause" then return nil end
-  return (self.is_solo or state.mute) and "drop" or "put"
-end
-
--- ---- changes; from each on, nothing is taken that the mix must not take now ----
-
-local function nudge(self, ch)
-  local block = self.blocks[ch]
-  if block then gathering.nudge(self, block, ch) end
-end
-
--- States or the mode have changed.
 local function changed(self)
-  self.is_solo = false
-  for _, state in pairs(self.inputs) do self.is_solo = self.is_solo or state.solo or false end
-  for _, ch in ipairs(self.order) do
-    self.ways[ch] = way(self, ch)
-    if not self.ways[ch] then nudge(self, ch) end
-  end
+  self.changed = true
   self.change:offer(true)
 end
 
 local function add(self, ch)
   self.inputs[ch] = {}
   self.order[#self.order + 1] = ch
-  self.ways[ch] = way(self, ch)
-  self.change:offer(true)
 end
 
 local function drop(self, ch)
-  local state = self.inputs[ch]
-  self.inputs[ch], self.ways[ch] = nil, nil
+  self.inputs[ch] = nil
   remove(self.order, ch)
-  nudge(self, ch)
-  if state.solo then changed(self) end
+  self.changed = true
 end
 
--- ---- the go blocks ----
+-- ---- taking and putting ----
 
--- The go block of an input has ended.
-local function ended(self, ch, is_over, err)
-  self.blocks[ch] = nil
-  if not is_over then return end
-  if self.inputs[ch] then drop(self, ch) end
-  ends.close(nil, err, ch)
-end
-
--- The mix's own go block has ended, because `out` has closed, or, with a reason, has died: it closes `out`, too.
-local function finish(self, reason)
-  guard.close(self.out, reason)
-  for _, ch in ipairs(self.order) do nudge(self, ch) end
-end
-
--- The mix's own go block: starts those of the inputs, one for each that is taken from.
-local function run(self)
-  local ops = { self.out:done(), self.change }
-  while not self.out:closed() do
-    for _, ch in ipairs(self.order) do
-      if self.ways[ch] and not self.blocks[ch] then self.blocks[ch] = gathering.start(self, ch, ended) end
-    end
-    alts(ops)
+local function any_solo(self)
+  for _, state in pairs(self.inputs) do
+    if state.solo then return true end
   end
-  finish(self)
+  return false
+end
+
+-- Returns the operations of the next alts: the closing of `out`, a change, and a take from each input that is not
+-- paused; and for each operation whether its values are put.
+local function plan(self)
+  local ops, through = { self.out:done(), self.change }, { false, false }
+  local solo = any_solo(self)
+  for _, ch in ipairs(self.order) do
+    local state = self.inputs[ch]
+    local paused = state.pause or solo and self.mode == "pause"
+    if state.solo or not paused then
+      ops[#ops + 1] = ch
+      through[#ops] = state.solo or not solo and not state.mute
+    end
+  end
+  return ops, through
+end
+
+local function mix_inputs(self)
+  local put = ends.sink(self.out, "a mix")
+  local ops, through
+  while true do
+    if self.out:closed() then return end
+    if self.changed then
+      self.changed = false
+      ops, through = plan(self)
+    end
+    local value, i, err = alts(ops)
+    if i > 2 then
+      if value == nil then
+        drop(self, ops[i])
+        ends.close(nil, err, ops[i])
+      elseif through[i] then
+        put(self.out, value)
+      end
+    end
+  end
+end
+
+-- The go block of a mix. If an input raises, the mix ends, because alts does not say which input it was.
+local function run(self)
+  local ok, err = guard.call("a mix", mix_inputs, self)
+  if not ok then ends.close(self.out, err) end
 end
 
 -- ---- the public functions ----
@@ -119,10 +116,10 @@ local mix = {}
 ---@return runnel.Mix
 function mix.mix(out)
   check.chan(out, "mix: channel")
-  local self = gathering.new(out, "a mix", {}) ---@cast self runnel.Mix
-  self.out, self.inputs, self.order, self.blocks = out, {}, {}, {}
-  self.mode, self.is_solo, self.change = "mute", false, chan(core.sliding_buffer(1))
-  guard.started(guard.go(finish, setmetatable(self, Mix), run, self), "mix")
+  local self = setmetatable({
+    out = out, inputs = {}, order = {}, mode = "mute", changed = true, change = chan(core.sliding_buffer(1)),
+  }, Mix)
+  guard.started(guard.go(guard.close, out, run, self), "mix")
   return self
 end
 
@@ -133,12 +130,8 @@ function mix.admix(m, ch)
   check.object(m, Mix, "a mix", "admix")
   check.chan(ch, "admix: channel")
   if ch == m.out then error("admix: the mix would take what it puts on its own channel; admix another channel", 2) end
-  if m.inputs[ch] then
-    m.inputs[ch] = {}
-    changed(m)
-  else
-    add(m, ch)
-  end
+  if m.inputs[ch] then m.inputs[ch] = {} else add(m, ch) end
+  changed(m)
 end
 
 ---Removes an input. Source: core.async's unmix.
@@ -147,19 +140,17 @@ end
 function mix.unmix(m, ch)
   check.object(m, Mix, "a mix", "unmix")
   check.chan(ch, "unmix: channel")
-  if m.inputs[ch] then drop(m, ch) end
+  if not m.inputs[ch] then return end
+  drop(m, ch)
+  changed(m)
 end
 
 ---Removes all inputs. Source: core.async's unmix-all.
 ---@param m runnel.Mix
 function mix.unmix_all(m)
   check.object(m, Mix, "a mix", "unmix_all")
-  local order = m.order
-  m.inputs, m.order, m.is_solo = {}, {}, false
-  for _, ch in ipairs(order) do
-    m.ways[ch] = nil
-    nudge(m, ch)
-  end
+  m.inputs, m.order = {}, {}
+  changed(m)
 end
 
 local function check_states(self, states)

@@ -3,9 +3,12 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
-local gathering = require "runnel.workers.gathering"
 local guard = require "runnel.internal.guard"
 local sign = require "runnel.internal.sign"
+
+local next_value, alts, yield = core.internal.moving.next, core.internal.moving.alts, core.yield
+local offer = core.methods.offer
+local PRIORITY = { priority = true }
 
 ---@class runnel.pipe
 local pipe = {}
@@ -39,22 +42,57 @@ function pipe.pipe(from, to, close)
   return to
 end
 
--- An input of a merge has ended, the last one with the result.
-local function input_ended(g, ch, is_over, err)
-  if not is_over then return end
-  if err ~= nil then core.internal.pass_on(err, g.reason == nil and g[1], ch) end
-  if g.reason == nil then g.reason = err end
-  g.left = g.left - 1
-  if g.left == 0 then ends.close(g[1], g.reason) end
-end
+-- The go block of a merge. `ops` is `out:done()` and after it the channels that are still open.
+local function gather(ops, out)
+  local put_op = { out }
+  local put_ops = { ops[1], put_op }
+  local putting, reason
 
--- Starts a go block for each input, and makes them end when the result closes.
-local function start_all(g, chs)
-  local blocks = {}
-  core.internal.on_close(g[1], function()
-    for i, block in ipairs(blocks) do gathering.nudge(g, block, chs[i]) end
-  end)
-  for i, ch in ipairs(chs) do blocks[i] = guard.started(gathering.start(g, ch, input_ended), "merge") end
+  -- When `out` is full its taker is usually about to run, so this yields to it first. Returns false when `out` is
+  -- closed.
+  local function wait_and_put(value)
+    yield()
+    local accepted = offer(out, value)
+    if accepted ~= nil then return accepted end
+    put_op[2] = value
+    accepted = alts(put_ops, PRIORITY)
+    put_op[2] = nil
+    return accepted and not out:closed() -- it may have accepted the value and closed since
+  end
+
+  local function move_values()
+    local offer, next_value = offer, next_value -- luacheck: ignore 431
+    local n = #ops
+    local turn = 2 -- the channel to poll first: each in turn, so that a busy one does not starve the others
+    -- Once `out` is closed nothing more is taken. It can close only while this waits; next_value, too, may yield.
+    while n > 1 do
+      local value, i, err = next_value(ops[turn], out, true), turn, nil
+      if value == nil then
+        if out:closed() then return end
+        value, i, err = alts(ops)
+      end
+      if value ~= nil then
+        putting = true
+        if not offer(out, value) and not wait_and_put(value) then return end
+        putting = false
+        turn = i < n and i + 1 or 2
+      elseif i == 1 then
+        return
+      else
+        if err ~= nil then core.internal.pass_on(err, reason == nil and out, ops[i]) end
+        if reason == nil then reason = err end
+        table.remove(ops, i)
+        n, turn = n - 1, 2
+      end
+    end
+    return reason
+  end
+
+  while not out:closed() do
+    putting = false
+    local ok, err = guard.call("a merge", move_values)
+    if ok or not putting then ends.close(out, err) end -- if `out` raised, only the value that was being put is lost
+  end
 end
 
 ---Makes a channel of the values of several channels, in the order in which they arrive. Source: core.async's merge.
@@ -66,14 +104,7 @@ function pipe.merge(chs, buf)
   sign.dot(chs, "rn", "merge")
   check.chans(chs, "merge: channels")
   local out = check.new_chan(buf, "merge: buffer")
-  local g = gathering.new(out, "a merge")
-  g.left = #chs
-  if g.left == 0 then out:close() end
-  local ok, err = pcall(start_all, g, { table.unpack(chs) })
-  if not ok then
-    out:close() -- those that were started end, before they have taken anything
-    error(err, 0)
-  end
+  guard.started(guard.go(guard.close, out, gather, { out:done(), table.unpack(chs) }, out), "merge")
   return out
 end
 
