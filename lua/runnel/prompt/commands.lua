@@ -29,7 +29,7 @@ local width = require "runnel.internal.width"
 ---@field untrace? fun() ends what `trace` has begun
 
 local LIST = {
-  { "ps", "", "list the go blocks: what each waits for, where, and for how long" },
+  { "ps", "", "list the go blocks: what each waits for, where, and for how long; and the pending timers" },
   { "chans", "", "list the channels: their values, waiting puts and takes, puts and takes so far" },
   { "watch", "[ms]", "show both, every 500 ms or at the given interval, until a key is pressed: the newest first, with "
     .. "one line and a count for those that are alike" },

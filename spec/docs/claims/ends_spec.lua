@@ -20,6 +20,7 @@ local OBJECTS <const> = {
   ["[a flow](flow.md)"] = function(use)
     use(require "runnel.flow" ("f", { a = { from = {} }, b = nothing, "a > b" }):start())
   end,
+  ["[a timer](time.md#timers)"] = function(use) use(rn.after(1000, nothing)) end,
   ["[an HTTP server](http-server.md)"] = function(use) use(assert(require("runnel.http").serve(0, nothing))) end,
   ["[a monitor](monitor.md)"] = function(use)
     local has_monitor, monitor = pcall(require, "runnel.monitor")

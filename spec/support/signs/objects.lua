@@ -22,6 +22,11 @@ end)
 
 add("s", {}, function(f) rn.scope(f) end)
 
+add("timer", {}, function(f)
+  local timer <close> = rn.after(1000, function() end)
+  f(timer)
+end)
+
 add("m", {}, function(f)
   f(rn.metrics(true))
   rn.metrics(false)

@@ -54,6 +54,7 @@ local reader = {}
 ---@field private newest? runnel.nats.StreamMessage the latest one of a named consumer since the connection was made
 ---@field private known number until when messages were stored (ms since 1970) of which all have been delivered;
 ---math.huge if it has got none yet
+---@field private is_tidying boolean finished messages are being removed, or that was given up
 ---@field private late? { sequence?: integer, since: number, began?: number } the stream has a message that does not
 ---come, or (without a number) does not answer; `since`: when it was asked last, `began`: at first
 local Reader = {}
@@ -268,12 +269,13 @@ end
 -- program began.
 local function tidy(self)
   if not self.consumer.tidy then return end
-  local before = self.tidying
-  if before and not core.internal.has_ended(before) then core.cancel(before, "the connection was lost again")
-  elseif self.newest then self.known = self.newest.time end
-  self.newest = nil
-  self.tidying = guard.started(guard.go(guard.nothing, nil, self.consumer.tidy, self.consumer,
-    function() return self.is_closed end, self.known), self.what)
+  if self.tidying then core.cancel(self.tidying, "the connection was lost again") end
+  if self.newest and not self.is_tidying then self.known = self.newest.time end
+  self.newest, self.is_tidying = nil, true
+  self.tidying = guard.started(guard.go(guard.nothing, nil, function()
+    self.consumer:tidy(function() return self.is_closed end, self.known)
+    self.is_tidying = false
+  end), self.what)
 end
 
 -- Called when nothing comes any more.
@@ -290,7 +292,7 @@ end
 function reader.open(self, info)
   local conn, consumer = self.conn, self.consumer
   self.asked, self.nrequests, self.oldest, self.heard, self.asked_at, self.order = 0, 0, 0, now(), 0, 0
-  self.idle, self.known = self.heard, math.huge
+  self.idle, self.known, self.is_tidying = self.heard, math.huge, false
   self.memory, self.name = acks.memory(self.heard), consumer.name
   self.silence = silence.new {
     conn = conn, what = self.what, stream = consumer.stream, consumer = consumer.name,
