@@ -47,7 +47,7 @@ describe("the Makefile", function()
 
   -- CC=true finds every header, CC=false none.
   local LIBRARIES = { "libssl%-dev", "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev",
-    "zlib1g%-dev", "libsqlite3%-dev" }
+    "libwslay%-dev zlib1g%-dev", "libsqlite3%-dev" }
   for _, case in ipairs {
     { "all", { "core", "tls/core", "nats/core", "http/curl", "http/core", "sqlite/core", "monitor/core",
       "websocket/core" }, LIBRARIES },

@@ -38,7 +38,7 @@ static Inflated decompress(z_stream *z, int flush, Bytes *to, size_t max) {
 Inflated inflater_add(Inflater *inflater, const uint8_t *bytes, size_t size, Bytes *to, size_t max) {
   if (!open(inflater)) return INFLATED_NO_MEMORY;
   inflater->z.next_in = bytes;
-  inflater->z.avail_in = (unsigned)size; /* at most what a connection receives at a time */
+  inflater->z.avail_in = (unsigned)size; /* at most the buffer of wslay */
   return decompress(&inflater->z, Z_NO_FLUSH, to, max);
 }
 

@@ -2,7 +2,6 @@
 #include "websocket/session.h"
 
 #include <fcntl.h>
-#include <sys/types.h>
 #include <unistd.h>
 
 /* ---- events ---- */
@@ -35,18 +34,17 @@ static Event refuse(Session *s, const char *why) { return fail(s, CODE_PROTOCOL_
 
 static bool is_control(uint8_t opcode) { return opcode & 8; }
 
-/* Checks the header of a frame. Returns EVENT_NONE if it is valid. */
-static Event begin_frame(Session *s) {
-  const Frame *frame = &s->frame;
+/* Checks the header of a frame, when its first part has arrived. Returns EVENT_NONE if it is valid. */
+static Event begin_frame(Session *s, const struct wslay_frame_iocb *frame) {
   uint8_t opcode = frame->opcode;
-  bool continues = opcode == FRAME_CONTINUATION;
-  bool begins = opcode == FRAME_TEXT || opcode == FRAME_BINARY;
-  bool is_compressed = frame->bits == FRAME_COMPRESSED;
-  if (frame->bits && !(is_compressed && s->bits && begins)) return refuse(s, "a frame has a reserved bit");
-  if (frame->has_mask == s->is_client) {
+  bool continues = opcode == WSLAY_CONTINUATION_FRAME;
+  bool begins = opcode == WSLAY_TEXT_FRAME || opcode == WSLAY_BINARY_FRAME;
+  bool is_compressed = frame->rsv == WSLAY_RSV1_BIT;
+  if (frame->rsv && !(is_compressed && s->bits && begins)) return refuse(s, "a frame has a reserved bit");
+  if ((frame->mask != 0) == s->is_client) {
     return refuse(s, s->is_client ? "a frame of the server has a mask" : "a frame of the client has no mask");
   }
-  if (!continues && !begins && opcode != FRAME_CLOSE && opcode != FRAME_PING && opcode != FRAME_PONG) {
+  if (!continues && !begins && opcode != WSLAY_CONNECTION_CLOSE && opcode != WSLAY_PING && opcode != WSLAY_PONG) {
     return refuse(s, "a frame has an unknown opcode");
   }
   if (is_control(opcode)) {
@@ -59,10 +57,10 @@ static Event begin_frame(Session *s) {
       s->is_compressed = is_compressed;
       s->utf8 = (Utf8){0};
     }
-    if (!s->is_compressed && frame->size > s->max - bytes_length(&s->message)) return too_long(s);
+    if (!s->is_compressed && frame->payload_length > s->max - bytes_length(&s->message)) return too_long(s);
   }
   s->in_frame = true;
-  s->left = frame->size;
+  s->left = frame->payload_length;
   return EVENT_NONE;
 }
 
@@ -74,7 +72,7 @@ static Event inflated(Session *s, Inflated result) {
 
 /* Checks the part of a text from the offset on. */
 static Event check_text(Session *s, size_t from) {
-  if (s->opcode != FRAME_TEXT) return EVENT_NONE;
+  if (s->opcode != WSLAY_TEXT_FRAME) return EVENT_NONE;
   const uint8_t *text = (const uint8_t *)bytes_first(&s->message);
   return utf8_add(&s->utf8, text + from, bytes_length(&s->message) - from) ? EVENT_NONE : not_utf8(s);
 }
@@ -97,8 +95,8 @@ static Event end_message(Session *s) {
     if (!wrong) wrong = check_text(s, from);
     if (wrong) return wrong;
   }
-  if (s->opcode == FRAME_TEXT && !utf8_is_complete(&s->utf8)) return not_utf8(s);
-  return tell(s, s->opcode == FRAME_TEXT ? EVENT_TEXT : EVENT_BINARY);
+  if (s->opcode == WSLAY_TEXT_FRAME && !utf8_is_complete(&s->utf8)) return not_utf8(s);
+  return tell(s, s->opcode == WSLAY_TEXT_FRAME ? EVENT_TEXT : EVENT_BINARY);
 }
 
 /* Handles a complete close frame: removes the code from `control`. */
@@ -116,46 +114,33 @@ static Event end_close(Session *s) {
   return tell(s, EVENT_CLOSE);
 }
 
-/* Takes bytes of the payload, which may be the last ones, and removes their mask. Returns EVENT_NONE if no message is
-   complete and nothing is wrong. */
-static Event take_part(Session *s, uint8_t *part, size_t size) {
-  const Frame *frame = &s->frame;
-  if (frame->has_mask) frame_mask(frame, part, size, frame->size - s->left);
-  s->left -= size;
+/* Takes a part of a frame, or all of it. Returns EVENT_NONE if no message is complete and nothing is wrong. */
+static Event take_part(Session *s, const struct wslay_frame_iocb *frame) {
+  if (!s->in_frame) {
+    Event wrong = begin_frame(s, frame);
+    if (wrong) return wrong;
+  }
+  s->left -= frame->data_length;
   s->in_frame = s->left > 0;
   if (!is_control(frame->opcode)) {
-    Event wrong = add(s, part, size);
+    Event wrong = add(s, frame->data, frame->data_length);
     if (wrong) return wrong;
-    return !s->in_frame && frame->is_last ? end_message(s) : EVENT_NONE;
+    return !s->in_frame && frame->fin ? end_message(s) : EVENT_NONE;
   }
-  if (size) memcpy(s->control + s->control_size, part, size);
-  s->control_size += size; /* frame_read refuses more than MOST_OF_CONTROL */
+  if (frame->data_length) memcpy(s->control + s->control_size, frame->data, frame->data_length);
+  s->control_size += frame->data_length; /* wslay refuses more than MOST_OF_CONTROL */
   if (s->in_frame) return EVENT_NONE;
-  if (frame->opcode == FRAME_CLOSE) return end_close(s);
-  return tell(s, frame->opcode == FRAME_PING ? EVENT_PING : EVENT_PONG);
-}
-
-/* Drops bytes of the network that have been used. */
-static void use(Session *s, size_t size) {
-  bytes_drop(&s->in, size);
-  if (bytes_length(&s->in) == 0 && s->in.capacity > KEPT) bytes_free(&s->in);
-}
-
-/* Takes a header, if it is there. Returns whether to go on. */
-static bool take_header(Session *s) {
-  int n = frame_read(&s->frame, (const uint8_t *)bytes_first(&s->in), bytes_length(&s->in));
-  if (n == FRAME_WRONG) (void)refuse(s, "a frame has a wrong length, or is a control frame in fragments");
-  if (n > 0 && !begin_frame(s)) use(s, (size_t)n);
-  return n > 0;
+  if (frame->opcode == WSLAY_CONNECTION_CLOSE) return end_close(s);
+  return tell(s, frame->opcode == WSLAY_PING ? EVENT_PING : EVENT_PONG);
 }
 
 Event session_next(Session *s) {
   while (!s->event && !s->is_over) {
-    if (!s->in_frame && (!take_header(s) || s->event)) break;
-    size_t size = bytes_length(&s->in) < s->left ? bytes_length(&s->in) : (size_t)s->left;
-    if (size == 0 && s->left) break;
-    (void)take_part(s, (uint8_t *)(uintptr_t)bytes_first(&s->in), size);
-    use(s, size);
+    struct wslay_frame_iocb frame = {0};
+    ssize_t n = wslay_frame_recv(s->frames, &frame);
+    if (n == WSLAY_ERR_WANT_READ && !bytes_length(&s->in)) break;
+    if (n == WSLAY_ERR_PROTO) return refuse(s, "a frame has a wrong length, or is a control frame in fragments");
+    if (n >= 0) (void)take_part(s, &frame);
   }
   return s->event;
 }
@@ -163,7 +148,7 @@ Event session_next(Session *s) {
 void session_consume(Session *s) {
   if (s->event == EVENT_TEXT || s->event == EVENT_BINARY) {
     s->opcode = 0;
-    if (s->message.capacity > KEPT) bytes_free(&s->message);
+    if (s->message.capacity > 65536) bytes_free(&s->message); /* an idle connection keeps little memory */
     bytes_clear(&s->message);
   }
   s->event = EVENT_NONE;
@@ -183,34 +168,62 @@ bool random_bytes(uint8_t *to, size_t size) {
 }
 
 bool session_has_random(Session *s) {
-  if (!s->is_client || s->random_left >= sizeof s->frame.mask) return true;
+  if (!s->is_client || s->random_left >= MASK_SIZE) return true;
   if (!s->is_reproducible && !random_bytes(s->random, RANDOM_SIZE)) return false;
   s->random_left = RANDOM_SIZE;
   return true;
 }
 
 size_t session_write(Session *s, uint8_t opcode, bool is_compressed, const char *payload, size_t size, char *to) {
-  Frame frame = {.is_last = true,
-                 .bits = is_compressed ? FRAME_COMPRESSED : 0,
-                 .opcode = opcode,
-                 .has_mask = s->is_client,
-                 .size = size};
-  if (frame.has_mask) {
-    s->random_left -= sizeof frame.mask;
-    memcpy(frame.mask, s->random + s->random_left, sizeof frame.mask);
-  }
-  size_t nheader = frame_write(&frame, (uint8_t *)to);
-  if (size) memcpy(to + nheader, payload, size);
-  if (frame.has_mask) frame_mask(&frame, (uint8_t *)to + nheader, size, 0);
-  return nheader + size;
+  struct wslay_frame_iocb frame = {.fin = 1,
+                                   .rsv = is_compressed ? WSLAY_RSV1_BIT : WSLAY_RSV_NONE,
+                                   .opcode = opcode,
+                                   .payload_length = size,
+                                   .mask = s->is_client,
+                                   .data = (const uint8_t *)payload,
+                                   .data_length = size};
+  s->out = to;
+  s->out_size = 0;
+  (void)wslay_frame_send(s->frames, &frame); /* it cannot fail: on_send takes everything */
+  return s->out_size;
 }
 
 bool code_is_valid(int code) {
   return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) || (code >= 3000 && code <= 4999);
 }
 
+/* ---- what wslay calls ---- */
+
+static ssize_t on_recv(uint8_t *to, size_t size, int flags, void *data) {
+  Session *s = (Session *)data;
+  (void)flags;
+  size_t n = bytes_take(&s->in, (char *)to, size);
+  return n ? (ssize_t)n : -1;
+}
+
+static ssize_t on_send(const uint8_t *bytes, size_t size, int flags, void *data) {
+  Session *s = (Session *)data;
+  (void)flags;
+  memcpy(s->out + s->out_size, bytes, size);
+  s->out_size += size;
+  return (ssize_t)size;
+}
+
+static int on_mask(uint8_t *to, size_t size, void *data) {
+  Session *s = (Session *)data;
+  s->random_left -= size;
+  memcpy(to, s->random + s->random_left, size);
+  return 0;
+}
+
+bool session_open(Session *s) {
+  static const struct wslay_frame_callbacks callbacks = {on_send, on_recv, on_mask};
+  return wslay_frame_context_init(&s->frames, &callbacks, s) == 0;
+}
+
 void session_close(Session *s) {
-  s->is_open = false;
+  if (s->frames) wslay_frame_context_free(s->frames);
+  s->frames = NULL;
   bytes_free(&s->in);
   bytes_free(&s->message);
   inflater_close(&s->inflater);

@@ -1,11 +1,17 @@
 /* session.h: one end of a WebSocket connection after its handshake (RFC 6455), without sockets: it turns bytes from the
-   network into messages and other events, and messages into bytes for the network. */
+   network into messages and other events, and messages into bytes for the network.
+
+   libwslay reads and writes the frames. Its event functions, which combine frames to messages, are not used: after a
+   wrong frame they close without a code instead of with 1002; they refuse the codes 1012 to 1014; and they allocate a
+   whole message as soon as its length is announced. */
 #ifndef RUNNEL_WEBSOCKET_SESSION_H
 #define RUNNEL_WEBSOCKET_SESSION_H
 
+#include <sys/types.h> /* ssize_t, which wslay.h uses */
+#include <wslay/wslay.h>
+
 #include "base/bytes.h"
 #include "websocket/deflate.h"
-#include "websocket/frame.h"
 #include "websocket/utf8.h"
 
 /* What has arrived from the other end. */
@@ -26,22 +32,23 @@ enum {
   CODE_NONE = 1005,     /* a close frame without a code; never sent */
   CODE_NOT_UTF8 = 1007, /* wrong bytes in a message */
   CODE_TOO_LONG = 1009,
-  MOST_OF_REASON = 123, /* bytes of the reason in a close frame */
-  RANDOM_SIZE = 256,    /* random bytes that are read at a time */
-  KEPT = 2048           /* bytes of memory that an idle connection may keep for each of `in` and `message` */
+  MOST_OF_CONTROL = 125, /* bytes of a control frame */
+  MOST_OF_REASON = 123,  /* bytes of the reason in a close frame */
+  MOST_OF_HEADER = 14,   /* bytes of the header of a frame */
+  MASK_SIZE = 4,         /* bytes of the mask of a frame */
+  RANDOM_SIZE = 256      /* random bytes that are read at a time */
 };
 
 typedef struct Session {
-  bool is_open;         /* session_close has not been called */
-  bool is_client;       /* this end sends frames with a mask, and gets frames without one */
-  bool is_reproducible; /* masks are zeros, for simulations */
-  bool is_over;         /* nothing more is read */
-  size_t max;           /* bytes of a message */
-  int bits;             /* the window for sending compressed messages is 2^bits; 0: no compression */
+  wslay_frame_context_ptr frames; /* reads and writes frames */
+  bool is_client;                 /* this end sends frames with a mask, and gets frames without one */
+  bool is_reproducible;           /* masks are zeros, for simulations */
+  bool is_over;                   /* nothing more is read */
+  size_t max;                     /* bytes of a message */
+  int bits;                       /* the window for sending compressed messages is 2^bits; 0: no compression */
 
-  Bytes in;                         /* bytes of the network that have not been used */
-  bool in_frame;                    /* the payload of `frame` is being received */
-  Frame frame;                      /* the current frame */
+  Bytes in;                         /* bytes of the network that wslay has not read */
+  bool in_frame;                    /* the header of the current frame has been checked */
   uint64_t left;                    /* bytes of the current frame that have not arrived */
   uint8_t opcode;                   /* of the message that is being received; 0: none */
   bool is_compressed;               /* that message is compressed */
@@ -55,12 +62,14 @@ typedef struct Session {
   int code;        /* of EVENT_CLOSE and EVENT_FAILED */
   const char *why; /* of EVENT_FAILED: what was wrong */
 
+  char *out;                   /* the memory for the frame that is being sent */
+  size_t out_size;             /* how many bytes were written to it */
   uint8_t random[RANDOM_SIZE]; /* for masks */
   size_t random_left;          /* how many of these bytes are unused */
 } Session;
 
-/* Ends a session. It begins when the caller has set is_open, is_client, is_reproducible, max and bits, and all other
-   fields to zero. */
+/* Begins a session. The caller has set is_client, is_reproducible, max and bits; all other fields are zero. False without memory. */
+bool session_open(Session *session);
 void session_close(Session *session);
 
 /* Adds bytes from the network. If there is no memory for them, the session is lost: session_next returns

@@ -31,14 +31,14 @@ static void tell(Story *story, const void *bytes, size_t size) {
 static void send_again(const Session *s, Event event, const char *message, size_t size) {
   Session from = {.is_client = s->is_client, .max = s->max, .bits = s->bits};
   Session to = {.is_client = !s->is_client, .max = s->max, .bits = s->bits};
-  if (!session_has_random(&from)) die("there are no random bytes");
+  if (!session_open(&from) || !session_open(&to) || !session_has_random(&from)) die("a session does not open");
   Bytes packed = {0};
   bool is_compressed = s->bits && size >= DEFLATE_LEAST;
   if (is_compressed && !deflate_message(message, size, s->bits, &packed)) die("no memory");
   size_t length = is_compressed ? bytes_length(&packed) : size;
   char *frame = (char *)malloc(length + MOST_OF_HEADER);
   if (!frame) die("no memory");
-  uint8_t opcode = event == EVENT_TEXT ? FRAME_TEXT : FRAME_BINARY;
+  uint8_t opcode = event == EVENT_TEXT ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME;
   size_t n = session_write(&from, opcode, is_compressed, is_compressed ? bytes_first(&packed) : message, length, frame);
   session_feed(&to, frame, n);
   if (session_next(&to) != event) die("a message that was sent does not come");
@@ -79,6 +79,7 @@ static void take_events(Session *s, Story *story) {
 static Story read_all(Session settings, const uint8_t *data, size_t size, size_t step) {
   Story story = {0};
   Session s = settings;
+  if (!session_open(&s)) die("a session does not open");
   for (size_t at = 0; at < size; at += step) {
     size_t n = size - at < step ? size - at : step;
     session_feed(&s, (const char *)data + at, n);

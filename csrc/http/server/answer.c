@@ -357,16 +357,11 @@ static bool add_bytes(Request *request, const char *bytes, size_t size) {
   return ok;
 }
 
-/* Sends bytes of another protocol from this thread, without waking the server's thread, if no others wait there and there
-   is no TLS: those of `out`, and then of `bytes`. Returns how many of `bytes`. With the lock, so that the connection stays
-   open. */
-static size_t send_at_once(Request *request, const char *bytes, size_t size) {
-  if (!request->is_free || !request->conn || bytes_length(&request->out) > BODY_WINDOW) return 0;
-  const Wire *wire = &request->conn->wire;
-  size_t before = bytes_length(&request->out), n = wire_send_two(wire, bytes_first(&request->out), before, bytes, size);
-  size_t of_out = n < before ? n : before;
-  if (of_out) bytes_drop(&request->out, of_out);
-  return n - of_out;
+/* Sends bytes of another protocol from this thread, without waking the server's thread, if no other bytes wait and
+   there is no TLS. Returns whether nothing is left to send. With the lock, so that the connection stays open. */
+static bool send_at_once(Request *request) {
+  if (!request->is_free || !request->conn || bytes_length(&request->out) > BODY_WINDOW) return false;
+  return wire_send(&request->conn->wire, &request->out) >= 0 && bytes_length(&request->out) == 0;
 }
 
 /* request:write(bytes) -> true | false: wait for EVENT_ROOM before the next write, or, if the server has ended the
@@ -377,12 +372,10 @@ static int write_body(lua_State *L) {
   const char *bytes = luaL_checklstring(L, 2, &size);
   if (size > request->promised) return 0;
   lock(request);
-  size_t sent = size && !request->ending ? send_at_once(request, bytes, size) : 0;
-  bool ok = request->ending || sent == size || add_bytes(request, bytes + sent, size - sent);
-  bool is_sent = size == 0 || (sent == size && bytes_length(&request->out) == 0);
+  bool ok = request->ending || size == 0 || add_bytes(request, bytes, size);
+  bool is_sent = size == 0 || send_at_once(request);
   bool has_room = !request->ending && bytes_length(&request->out) < BODY_WINDOW;
   if (!has_room) request->wants_room = true;
-  if (!ok && sent) (void)request_finish(request, true); /* a part of them is on its way, and the rest is lost */
   unlock(L, request, !is_sent);
   if (!ok) return luaL_error(L, "not enough memory");
   if (request->promised != UINT64_MAX) request->promised -= size;
