@@ -88,9 +88,9 @@ describe("the Makefile", function()
       system:write("lib" .. name .. ".a", "")
     end
     own:write("libnats.a", "")
-    assert.equal("HTTPD MONITOR NATS TLS WEBSOCKET", linked())
+    assert.equal("HTTPD MONITOR NATS TLS", linked())
     own:write("libcurl.a", "")
-    assert.equal("HTTP HTTPD MONITOR NATS TLS WEBSOCKET", linked())
+    assert.equal("HTTP HTTPD MONITOR NATS TLS", linked())
   end)
 
   it("says what the specs with sanitizers would do, although their interpreter is not built", function()

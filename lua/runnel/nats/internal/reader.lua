@@ -240,10 +240,10 @@ local function arrive(self, data, ack, age, subject, headers)
   elseif self.is_worker and age > self.ack_ms then
     return self:ask() -- Lua was busy for so long that the server has redelivered it
   else
-    if age > self.beat_ms then self.conn.core:publish(ack, "+WPI") end
-    self:extend(message)
     local newest = self.newest
     if not newest or message.sequence > newest.sequence then self.newest = message end
+    if age > self.beat_ms then self.conn.core:publish(ack, "+WPI") end
+    self:extend(message)
   end
   self.take(message)
 end
