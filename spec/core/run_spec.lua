@@ -229,7 +229,8 @@ describe("run", function()
 
     it("keeps nothing of what was waited on", function()
       local kept = setmetatable({}, { __mode = "k" })
-      local waits = { function(ch) ch:take() end, function(ch) ch:put(1) end, function(ch) rn.alts { ch, rn.chan() } end }
+      local function choose(ch) rn.alts { ch, rn.chan() } end
+      local waits = { function(ch) ch:take() end, function(ch) ch:put(1) end, choose }
       for _, wait in ipairs(waits) do
         local function deadlock()
           local ch = rn.chan()
