@@ -41,7 +41,7 @@ static bool run(Database *db, Job *job) {
 }
 
 /* Reads a value; false if it is none for this function. */
-static bool read(lua_State *L, int at, Value *value) {
+static bool read_value(lua_State *L, int at, Value *value) {
   int type = lua_type(L, at);
   bool is_plain = type == LUA_TNIL || type == LUA_TBOOLEAN || type == LUA_TNUMBER || type == LUA_TSTRING;
   if (is_plain) ask_value(L, at, value, NULL);
@@ -61,7 +61,7 @@ int here_run(lua_State *L) {
   job.tx = luaL_checkinteger(L, 3);
   for (int at = FIRST_VALUE; at <= top; at++) {
     values[job.nvalues] = (Value){.kind = VALUE_NULL};
-    if (!read(L, at, &values[job.nvalues++])) return 0;
+    if (!read_value(L, at, &values[job.nvalues++])) return 0;
   }
   if (pthread_mutex_trylock(&db->use) != 0) return 0;
   bool has_run = run(db, &job);
