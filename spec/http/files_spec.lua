@@ -298,7 +298,8 @@ describe("http.files", function()
     end
 
     setup(function()
-      for name in ("c.js c.js.gz c.js.br c.js.zst old.js.gz old.js one.js one.js.gz"):gmatch "%S+" do
+      local names = "c.js c.js.gz c.js.br c.js.zst d.js d.js.br d.js.zst old.js.gz old.js one.js one.js.gz"
+      for name in names:gmatch "%S+" do
         write("www/" .. name, name)
         luv.fs_utime(dir .. "/www/" .. name, 1000, 1000)
       end
@@ -333,6 +334,18 @@ describe("http.files", function()
       assert.equal(404, (get("alone.js", "gzip")))
       assert.equal("c.js", (select(3, get("c.js", "gzip", nil, {}))))
       assert.is_nil((select(2, get("c.js", "gzip", nil, {}))).Vary)
+    end)
+
+    both("gives each of several clients at a time its own", function()
+      local f = files(dir .. "/www", { precompressed = true })
+      local function ask_for(accepted)
+        local _, headers, body = f { method = "GET", target = "/d.js", headers = { ["accept-encoding"] = accepted } }
+        return headers["Content-Encoding"] .. " " .. body
+      end
+      for _ = 1, 20 do -- the first looks for a form that is not there, after it has found one
+        local first, second = rn.go(ask_for, "br;q=0.5, gzip"), rn.go(ask_for, "zstd")
+        assert.same({ "br d.js.br", "zstd d.js.zst" }, { first:take(), second:take() })
+      end
     end)
 
     both("judges conditions and ranges of the compressed file", function()

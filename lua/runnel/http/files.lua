@@ -128,7 +128,7 @@ end
 -- it. Only one file stays open.
 local function choose(settings, known, path, file, stat, headers)
   local weights = conditions.encodings(headers["accept-encoding"])
-  local best, likes, found = nil, weights.identity or 0, nil
+  local best, likes, found, chosen = nil, weights.identity or 0, nil, nil
   for _, form in ipairs(FORMS) do
     local weight = weights[form.name] or weights["*"] or 0
     if weight > 0 and (weight > likes or not best and weight == likes) then
@@ -138,14 +138,14 @@ local function choose(settings, known, path, file, stat, headers)
       elseif other then
         if best then best:close() end
         best, likes, found = other, weight, its
-        known[form.name] = known[form.name] or { encoding = form.name }
-        known.chosen = known[form.name]
+        chosen = known[form.name] or { encoding = form.name }
+        known[form.name] = chosen
       end
     end
   end
   if not best then return file, stat, known end
   file:close()
-  return best, found, known.chosen
+  return best, found, chosen
 end
 
 local function respond(req, settings, known, file, stat, is_plain)
