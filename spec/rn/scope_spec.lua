@@ -335,6 +335,24 @@ describe("scope", function()
       assert.equal(0, fired)
     end))
 
+    it("stops them in the order in which they were made, so that a story is the same each time", function()
+      local ok, text = pcall(sim.explore, function()
+        rn.scope(function(s)
+          for _ = 1, 20 do s:after(1000, print) end
+          s:cancel()
+          if sim.choose(2) == 2 then error "fails" end
+        end)
+      end)
+      assert.is_false(ok)
+      local last = 0
+      for number in text:gmatch "stops timer (%d+)" do
+        assert.equal(last + 1, tonumber(number))
+        last = last + 1
+      end
+      assert.equal(20, last, text)
+      assert.not_matches("may not replay", text)
+    end)
+
     it("fails with an error of such a function, as with that of s:go", stage.sim(function()
       local ok, err = pcall(rn.scope, function(s)
         s:after(5, error, "bad", 0)

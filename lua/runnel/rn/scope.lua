@@ -47,7 +47,8 @@ local UNCOUNTED = "not enough memory: a go block of the scope ended before its g
 ---@field package results table|false what the body has returned
 ---@field package body_error any what the body has raised
 ---@field package others runnel.internal.Others|false errors of go blocks that came after the reason that it raises
----@field package timers table<runnel.Timer, true>|false those of s:after, some of which may be pending
+---@field package timers { n: integer, [integer]: runnel.Timer }|false those of s:after, in the order in which they were
+---made, as long as they are not collected
 local Scope = {}
 Scope.__index = Scope
 Scope.__sign = "s"
@@ -66,9 +67,13 @@ local function cancel(result, reason)
   if not pcall(core.cancel, result, reason) then pcall(core.cancel, result, reason) end
 end
 
--- The scope is over, or was cancelled: its timers call nothing any more.
+-- The scope is over, or was cancelled: its timers call nothing any more. They are stopped in the order in which they
+-- were made, so that a simulation can be replayed.
 local function stop_timers(s)
-  for timer in next, s.timers or {} do timer:stop() end
+  local timers = s.timers
+  for i = 1, timers and timers.n or 0 do
+    if timers[i] then timers[i]:stop() end
+  end
   s.timers = false
 end
 
@@ -251,8 +256,9 @@ function Scope:after(ms, f, ...)
   if self.cancelled then
     timer:stop()
   else
-    self.timers = self.timers or setmetatable({}, { __mode = "k" })
-    self.timers[timer] = true
+    local timers = self.timers or setmetatable({ n = 0 }, { __mode = "v" })
+    self.timers, timers.n = timers, timers.n + 1
+    timers[timers.n] = timer
   end
   return timer
 end
