@@ -13,8 +13,8 @@ typedef struct Timer {
   int64_t deadline; /* when it is due, in ns of the scheduler's clock */
   uint64_t seq;     /* order of insertion, for equal deadlines */
   uint32_t place;   /* where it is in the heap's entries, or HEAP_NOWHERE */
-  bool is_timeout;  /* fires by closing a timeout channel; */
-  bool is_call;     /* fires by a call (timers/delayed.h); otherwise it wakes a sleeper */
+  bool is_timeout;  /* when it fires, it closes a timeout channel; */
+  bool is_call;     /* it makes a call (timers/delayed.h); with neither it wakes a sleeper */
 } Timer;
 
 typedef struct HeapEntry {

@@ -104,8 +104,10 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   }
   alt_stop_waiting(S, alt);
   alt->flags = ALT_BARE;
-  if (!is_done) lua_settop(alt->co, 0); /* else the mailbox would keep the channels alive */
-  if (!is_done) return status == LUA_OK ? inspect_raise_deadlock(L, op->name) : lua_error(L);
+  if (!is_done) {
+    lua_settop(alt->co, 0); /* else the mailbox would keep the channels alive */
+    return status == LUA_OK ? inspect_raise_deadlock(L, op->name) : lua_error(L);
+  }
   if (status != LUA_OK && !error_defer_interrupt(L)) {
     /* The operation completed before something else failed: report that error and return the results. */
     lua_pushnil(L);

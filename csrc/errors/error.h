@@ -53,9 +53,9 @@ bool error_call(lua_State *L, int nargs, const char *inside, int at);
 
 /* Pushes the traceback and the name of a go block that has raised and whose stack is unchanged; if memory runs out, nil
    instead of either. In place of the name it may be the function after which it is named (name_push_function). Its
-   userdata is at index `at`, below that its error: that of an overflow is made to say so. Three go blocks get no traceback: a cancelled one, because it would
-   take long; one that raises while its variables are being closed, because that error comes from elsewhere; and one
-   whose traceback is never shown. */
+   userdata is at index `at`, below that its error: that of an overflow is made to say so. Three go blocks get no
+   traceback: a cancelled one, because it would take long; one that raises while its variables are being closed, because
+   that error comes from elsewhere; and one whose traceback is never shown. */
 void error_describe_death(lua_State *L, int at, bool is_cancelled);
 
 /* Sets up the functions that are called protected, so that reporting does not allocate them (SCHED_MSGH and

@@ -16,8 +16,8 @@ bool name_push_function(lua_State *L, const Go *go, int at);
 /* Replaces such a function at index `i` by the name. May raise. */
 void name_write(lua_State *L, int i);
 
-/* The same as name_push_go, without the numbers of unnamed channels: all calls of one line have one name, so there are as many names as
-   the program has places. */
+/* The same as name_push_go, without the numbers of unnamed channels: all calls of one line have one name, so there are
+   as many names as the program has places. */
 void name_push_label(lua_State *L, Go *go, int at);
 
 /* Pops the list of the names of hosts in a simulated world, or nil. A go block of a host is named after that, too:

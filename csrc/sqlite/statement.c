@@ -66,6 +66,14 @@ static void keep(Database *db, sqlite3_stmt *stmt, const char *sql, size_t size)
   *place = (Statement){.stmt = stmt, .sql = copy, .size = size, .used = ++db->uses};
 }
 
+/* The place where a statement is kept; or NULL. */
+static Statement *kept_of(Database *db, const sqlite3_stmt *stmt) {
+  for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
+    if (db->statements[i].stmt == stmt) return &db->statements[i];
+  }
+  return NULL;
+}
+
 /* The kept statement that a text begins with; or NULL. */
 static Statement *find(Database *db, const char *sql, size_t size) {
   for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
@@ -134,25 +142,21 @@ bool statement_has_few_steps(Database *db, Statement *kept) {
 }
 
 void statement_note(Database *db, sqlite3_stmt *stmt, int64_t ns) {
-  for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
-    Statement *kept = &db->statements[i];
-    if (kept->stmt != stmt) continue;
-    kept->was_quick = ns < (int64_t)QUICK_US * 1000;
-    int prepared = sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_REPREPARE, 0);
-    if (kept->prepared != prepared) kept->steps = STEPS_UNKNOWN; /* the tables have changed */
-    kept->prepared = prepared;
-    return;
-  }
+  Statement *kept = kept_of(db, stmt);
+  if (!kept) return;
+  kept->was_quick = ns < (int64_t)QUICK_US * 1000;
+  int prepared = sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_REPREPARE, 0);
+  if (kept->prepared != prepared) kept->steps = STEPS_UNKNOWN; /* the tables have changed */
+  kept->prepared = prepared;
 }
 
 void statement_put(Database *db, sqlite3_stmt *stmt) {
-  for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
-    if (db->statements[i].stmt != stmt) continue;
-    (void)sqlite3_reset(stmt);
-    (void)sqlite3_clear_bindings(stmt);
+  if (!kept_of(db, stmt)) {
+    (void)sqlite3_finalize(stmt); /* seldom covered: there was no memory for keeping it */
     return;
   }
-  (void)sqlite3_finalize(stmt); /* seldom covered: there was no memory for keeping it */
+  (void)sqlite3_reset(stmt);
+  (void)sqlite3_clear_bindings(stmt);
 }
 
 void statement_free_all(Database *db) {

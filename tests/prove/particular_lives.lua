@@ -1,6 +1,7 @@
 ---Particular programs about how go blocks end: variables that are closed, where a cancelled go block may wait, errors
 ---that are passed on. As particular_core.lua.
 
+local channels = require "tests.prove.channels"
 local core = require "runnel.core"
 local gc = require "spec.support.gc"
 local plain = require "tests.prove.plain"
@@ -233,18 +234,6 @@ end
 
 -- ---- errors that are passed on ----
 
-local function queue()
-  local values = {}
-  return { full = function() return #values >= 1 end, add = function(_, v) values[1] = v end,
-    remove = function() return table.remove(values) end, count = function() return #values end }
-end
-
-local CHANNELS = {
-  function() return rn.chan() end, function() return rn.chan(1) end, function() return rn.promise_chan() end,
-  function() return rn.chan(queue()) end, function() return rn.chan(1, function(rf) return rf end) end,
-  function() return rn.shared_chan(1) end,
-}
-
 -- The function that is called for a dead go block runs outside of it, whatever has ended it.
 function only.whose_host_it_is(is)
   local host = internal.host
@@ -282,7 +271,7 @@ end
 
 -- What is closed already stays closed for its own reason.
 function only.closed_before(is)
-  for _, make in ipairs(CHANNELS) do
+  for _, make in ipairs(channels) do
     for bits = 0, 3 do
       local reason, has_done = bits & 1 == 1 and "its own", bits & 2 == 2
       sim.run(function()
@@ -296,8 +285,8 @@ function only.closed_before(is)
         internal.close_fed({ fed, fed }, "again")
         fed:close("once more")
         local value, why
-        repeat value, why = fed:take() until value == nil or make == CHANNELS[3]
-        if make ~= CHANNELS[3] then is(why, reason or nil) end
+        repeat value, why = fed:take() until value == nil or make == channels.promise
+        if make ~= channels.promise then is(why, reason or nil) end
         is(fed:closed(), true)
         internal.report_unhandled()
         rn.on_error(nil)
@@ -311,7 +300,7 @@ function only.errors_that_are_known(is)
   sim.run(function()
     rn.on_error(function() end)
     local is_known = internal.is_error_known
-    for i, make in ipairs(CHANNELS) do
+    for i, make in ipairs(channels) do
       for _, closes in ipairs { "close_fed", "program", "nothing" } do
         for _, outer in ipairs { false, true } do
           local fed, other, later = make(), rn.chan(), rn.chan()

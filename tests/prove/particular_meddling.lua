@@ -1,6 +1,7 @@
 ---Particular programs about what other code does to go blocks: it closes or resumes their coroutines before they begin
 ---or while they wait, sets debug hooks, and wakes them in another world. As particular_core.lua.
 
+local channels = require "tests.prove.channels"
 local internal = require("runnel.core").internal
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -56,17 +57,6 @@ function only.meddled_with_before_it_begins(is)
   end
 end
 
-local function queue()
-  local values = {}
-  return { full = function() return #values >= 1 end, add = function(_, v) values[1] = v end,
-    remove = function() return table.remove(values) end, count = function() return #values end }
-end
-
-local CHANNELS = {
-  function() return rn.chan() end, function() return rn.chan(1) end, function() return rn.promise_chan() end,
-  function() return rn.chan(queue()) end, function() return rn.chan(1, function(rf) return rf end) end,
-  function() return rn.shared_chan(1) end,
-}
 local WAITS = {
   take = function(ch) ch:take() end,
   ["for"] = function(ch) for _ in ch do ch = ch or nil end end,
@@ -86,7 +76,7 @@ local WAITS = {
 
 -- While it waits: nothing is lost, and what it keeps for itself lives until its variables are closed.
 function only.meddled_with_while_it_waits(is)
-  for _, make in ipairs(CHANNELS) do
+  for _, make in ipairs(channels) do
     for name, wait in pairs(WAITS) do
       for how, meddle in pairs(MEDDLING) do
         sim.run(function()
@@ -112,7 +102,7 @@ function only.meddled_with_while_it_waits(is)
             wait(ch or make())
           end)
           rn.yield()
-          if name:find "put" and make == CHANNELS[3] then return end -- it has not waited
+          if name:find "put" and make == channels.promise then return end -- it has not waited
           local waited = internal.state(go) ~= nil
           pcall(meddle, co)
           if ch and waited then

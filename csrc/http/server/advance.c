@@ -24,9 +24,9 @@ static void cut_part(Conn *conn, int error) {
 /* The next block of the file is not there: it is to be read by the loader, or cannot be. */
 static void miss_block(Conn *conn, int error) {
   Hub *hub = conn->hub;
-  if (error == EAGAIN) conn->load = loader_add(&hub->loader, hub->wakeup, conn, &conn->part);
-  else cut_part(conn, error);
-  if (error == EAGAIN && !conn->load) cut_part(conn, ENOMEM);
+  bool is_slow = error == EAGAIN;
+  if (is_slow) conn->load = loader_add(&hub->loader, hub->wakeup, conn, &conn->part);
+  if (!conn->load) cut_part(conn, is_slow ? ENOMEM : error);
 }
 
 /* Sends what comes before the file, and its next block, as much as the socket takes: in one call, since each costs both

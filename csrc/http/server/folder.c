@@ -22,7 +22,7 @@ typedef struct File {
   int fd; /* owned; -1: closed, or taken */
 } File;
 
-/* HTTP's answers to a path need no more than this: a file of the folder, or none; and in doubt the slow way. */
+/* In place of a descriptor: whether there is such a file is unknown, and the caller opens it in another thread. */
 enum { UNSURE = -2 };
 
 #if defined(SYS_openat2) && defined(RESOLVE_CACHED)
@@ -55,7 +55,7 @@ static int open_below(const char *folder, const char *path, bool leaves) {
 
 #endif
 
-/* HandleType would be too much: no thread uses it. */
+/* file:close(), which may be called again. (No HandleType: only the Lua thread uses a file.) */
 static int close_file(lua_State *L) {
   File *file = (File *)luaL_checkudata(L, 1, FILE_TYPE);
   if (file->fd >= 0) (void)close(file->fd);

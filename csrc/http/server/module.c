@@ -88,7 +88,8 @@ static Limits read_limits(lua_State *L) {
 
 /* start(settings, channel, handler, context) -> server, port | nil, message. `settings` has all options of http.serve.
    The handler must not park. It is called with a light userdata that identifies a request, its events, for a new
-   request its userdata, and for EVENT_CUT a message; and with false when the server has drained. `context`: nil, or a runnel.tls.core context. */
+   request its userdata, and for EVENT_CUT a message; and with false when the server has drained. `context`: nil, or a
+   runnel.tls.core context. */
 static int start(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TFUNCTION);

@@ -21,10 +21,10 @@
    5. thread, request, answer, folder and module: the user that passes requests to Lua.
 
    The response is a queue of bytes: Lua adds the head and the chunks, the thread only sends them. A part of a file may
-   follow them, which the thread reads and sends. After an upgrade the
-   Lua thread sends bytes itself, if no others wait and there is no TLS, which saves a wakeup for each message
-   (`send_at_once` of answer.c), and receives bytes itself, too (request_receive): a reader tells it that some have
-   arrived. The server's lock keeps the connection open meanwhile.
+   follow them, which the thread reads and sends. After an upgrade the Lua thread sends bytes itself, if no others wait
+   and there is no TLS, which saves a wakeup for each message (`send_at_once` of answer.c), and receives bytes itself,
+   too (request_receive): a reader tells it that some have arrived. The server's lock keeps the connection open
+   meanwhile.
 
    A long string is sent by the Lua thread, too, since a copy for the thread costs more (`send_directly` of answer.c).
    The socket is lent to it for one send, which does not wait: Request.is_lent. */

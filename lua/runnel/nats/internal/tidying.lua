@@ -42,7 +42,7 @@ end
 -- The sequence number up to which all messages of the consumer are finished; nil if some may not be. The server's floor
 -- of acknowledgements does not show it: after kills, it may have passed messages that are still in work.
 local function finished_up_to(info)
-  if not info or info.num_ack_pending ~= 0 or (info.num_redelivered or 0) > 0 then return nil end
+  if info.num_ack_pending ~= 0 or (info.num_redelivered or 0) > 0 then return nil end
   return info.delivered.stream_seq
 end
 
@@ -67,8 +67,8 @@ function tidying.run(conn, stream, consumer, is_over, until_time)
       local delivered = info.delivered and info.delivered.stream_seq or 0
       if of.state.last_seq < delivered then return info end
       local last, subject = finished_up_to(info), info.config.filter_subject
-      if subject == "" then subject = nil end
       if last then
+        if subject == "" then subject = nil end
         local is_done, is_more = remove(conn, stream, subject or ">", of.state.first_seq, last, until_time)
         if is_done then return is_more and info or nil end
       end
