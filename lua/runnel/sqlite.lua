@@ -14,6 +14,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
+local remove = require "runnel.internal.remove"
 local sign = require "runnel.internal.sign"
 local asking = require "runnel.sqlite.sqlite_ask"
 local many = require "runnel.sqlite.sqlite_rows"
@@ -318,7 +319,7 @@ function sqlite.open(path, opts)
   -- SQLite detects only when it reads a file that it is not a database.
   local is_plain = opts.readonly or opts.wal == false
   pragmas = pragmas .. (is_plain and "pragma schema_version;" or "pragma journal_mode = wal;")
-  local self = setmetatable({ path = path, busy = busy, number = 0, last = 0, told = {} }, Database)
+  local self = setmetatable({ path = path, busy = busy, number = 0, last = 0, told = {}, listeners = {} }, Database)
   self.db = self
   if is_simulation() then simulated.seed(lib.seed) end
   local function open(disk)
@@ -336,6 +337,17 @@ function sqlite.open(path, opts)
   if not ok and self.disk then self.disk:close() end
   if not ok then timed_out.raise(message(self, "open", nil, text .. advice(path, opts, code), code)) end
   return self
+end
+
+---For runnel.store, in a simulation: from now on, puts true on a channel with a sliding buffer when something in the
+---file may have changed, or a process that had it open has ended.
+---@param bell runnel.Channel<boolean>
+---@return fun()? forget nil: this is no simulation
+function Database:listen(bell)
+  if not is_simulation() then return nil end
+  local listeners = self.disk and self.disk:listeners() or self.listeners
+  listeners[#listeners + 1] = bell
+  return function() remove(listeners, bell) end
 end
 
 ---For runnel.store: locks between processes, by texts, in a file that is made if it does not exist. Or nil and the

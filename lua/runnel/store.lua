@@ -21,6 +21,7 @@ local owners = require "runnel.queue.owners"
 local process = require "runnel.store.store_process"
 local queues = require "runnel.store.queues"
 local remote = require "runnel.store.remote"
+local runs = require "runnel.store.runs"
 local schema = require "runnel.store.schema"
 local serve = require "runnel.store.serve"
 local sign = require "runnel.internal.sign"
@@ -50,7 +51,7 @@ local store = { hand_back = hand_back.hand_back }
 ---@field settled? runnel.Channel<any> closes when there are none; while the store is being closed
 ---@field private base integer for its time (runnel.store.clock)
 ---@field private noted? integer when the time was last noted in the file; nil: it need not be
----@field has_streams? boolean the file is known to have the tables of streams
+---@field version integer that of the tables which the file is known to have (runnel.store.schema)
 ---@field is_closed boolean
 local Store = { __name = "runnel.store" }
 Store.__index = Store
@@ -117,20 +118,22 @@ function Store:forget(name, ...)
   return once.forget(self, name, (...), select("#", ...) > 0)
 end
 
--- ---- streams ----
+-- ---- streams and runs ----
 
 for name, method in pairs {
   stream = streams.stream, sink = sinks.sink, source = sources.source, stage = stages.stage, dead = dead.dead,
   kv = kv.kv, remote = remote.remote, serve = serve.serve, queues = queues.queues, queue = queues.queue,
+  runs = runs.runs,
 } do
-  -- A file gets the tables of streams when it needs them: most stores have results only. A tail call, so that errors
-  -- have the line of the program.
+  local needed = name == "runs" and schema.RUNS or schema.STREAMS
+  -- A file gets the tables of streams, and of runs, when it needs them: most stores have results only. A tail call, so
+  -- that errors have the line of the program.
   Store[name] = function(self, ...)
     sign.own(self, "store", name)
-    if not (self.has_streams or self.is_closed or self.db:is_in_transaction()) then
-      local ok, problem = schema.prepare(self.db, schema.STREAMS)
+    if not (self.version >= needed or self.is_closed or self.db:is_in_transaction()) then
+      local ok, problem = schema.prepare(self.db, needed)
       if not ok then error(("%s: %s"):format(name, problem), 2) end
-      self.has_streams = true
+      self.version = needed
     end
     return method(self, ...)
   end
@@ -282,7 +285,7 @@ function store.open(path, opts)
   local db = sqlite.open(path, opts)
   local self = setmetatable({
     db = db, path = path, running = {}, memories = {}, functions = {}, is_closed = false, holder = new_holder(db),
-    workers = 0, readers = {}, drainers = {}, settling = 0,
+    workers = 0, readers = {}, drainers = {}, settling = 0, version = schema.ONCE,
   }, Store)
   local ok, problem = schema.prepare(db, schema.ONCE)
   if ok then self.base, self.noted = clock.base(db) end

@@ -131,6 +131,7 @@ end
 add(stores, {
   ["stores.open"] = function(opts) stores.open(":memory:", opts) end,
   ["store:once"] = function(opts) with_store(function(store) store:once("a", nothing, opts) end) end,
+  ["store:runs"] = function(opts) with_store(function(store) store:runs("a", nothing, opts) end) end,
   ["dead:list"] = function(opts) with_store(function(store) store:dead("orders"):list(opts) end) end,
   ["sink:put"] = function(opts) with_store(function(store) assert(store:sink "orders"):put(1, opts) end) end,
   ["bucket:watch"] = function(opts) with_store(function(store) assert(store:kv "b"):watch(nil, opts) end) end,

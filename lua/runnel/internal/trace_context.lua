@@ -19,6 +19,7 @@ local random = internal.seed -- seeded by a simulation, unlike math.random
 ---@field state? string what other systems pass on with the trace: the header tracestate
 ---@field name? string of the operation, as in "GET /users"
 ---@field kind? "server"|"consumer" nil: begun by the program
+---@field run? any the run of a store to which the go block belongs (runnel.store.run_steps)
 
 ---@class runnel.internal.trace_context
 ---@field on boolean
@@ -79,7 +80,7 @@ function contexts.begin(traceparent, tracestate, name, kind)
     and not tracestate:find "[%c\127-\255]" and tracestate ~= "" and tracestate or nil
   local operation = {
     trace = trace or contexts.new_id(4), span = contexts.new_id(2), parent = parent, state = state, name = name,
-    kind = kind, flags = flags or contexts.record and "01" or "00",
+    kind = kind, flags = flags or contexts.record and "01" or "00", run = (recorder.context() or {}).run,
   }
   recorder.set_context(operation)
   if contexts.record then contexts.record(operation) end
@@ -87,13 +88,16 @@ end
 
 ---The operation to which the running code belongs.
 ---@return runnel.internal.Operation?
-function contexts.current() return recorder.context() end
+function contexts.current()
+  local operation = recorder.context()
+  return operation and operation.trace and operation or nil
+end
 
 ---The headers for a request or a message of the running code; nil if it belongs to no operation.
 ---@return string? traceparent
 ---@return string? tracestate
 function contexts.headers()
-  local operation = recorder.context()
+  local operation = contexts.current()
   if not operation then return nil end
   return ("00-%s-%s-%s"):format(operation.trace, operation.span, operation.flags), operation.state
 end

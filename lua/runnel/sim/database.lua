@@ -12,6 +12,7 @@ local disks = require "runnel.sim.disk"
 local files = require "runnel.sim.sim_files"
 local handles = require "runnel.sim.handle"
 local remove = require "runnel.internal.remove"
+local thread = require "runnel.sqlite.sim_thread"
 
 local ops, O = files.ops, files.constants
 local absolute = disks.Disk.absolute
@@ -28,6 +29,7 @@ local absolute = disks.Disk.absolute
 ---@field bug any an error in one of the functions below
 ---@field busy integer its busy timeout, ms
 ---@field refuses boolean the next lock that another connection may have is refused
+---@field has_written? boolean since those who wait for changes were told
 ---@field has_log boolean it has a write-ahead log, so that readers and a writer do not wait for each other
 local Connection = handles.class "runnel.sim.database"
 
@@ -164,6 +166,7 @@ function calls.read(self, file, _, size, offset)
 end
 
 function calls.write(self, file, data, _, offset)
+  self.has_written = true
   local n = 0
   repeat
     local written, err = ops.write(self.host, file.fd, n == 0 and data or data:sub(n + 1), offset + n)
@@ -211,6 +214,23 @@ end
 function Connection:stopped()
   drop(self)
   remove(self.world.databases, self)
+  self.has_written = true -- its locks are free
+  self:tell_changes()
+end
+
+---The channels of those who wait for changes of the file, on any host of the machine.
+---@return runnel.Channel<boolean>[]
+function Connection:listeners()
+  local machine, path = self.host.machine, absolute(self.path)
+  machine.listeners[path] = machine.listeners[path] or {}
+  return machine.listeners[path]
+end
+
+---Tells them, if the connection has written since.
+function Connection:tell_changes()
+  if not self.has_written then return end
+  self.has_written = false
+  thread.tell(self:listeners())
 end
 
 ---Call it before the C module works. A statement takes no time here, so that no other one finds its locks. In reality

@@ -73,7 +73,7 @@ local function new(world, name, number, f, restarts, skew, level)
     world = world, name = name, number = number, f = f, restarts = restarts, skew = skew, born = 0, alive = false,
     address = world:new_address(),
   }, Host)
-  self.machine, self.disk, self.locks = self, disks.new(self), {}
+  self.machine, self.disk, self.locks, self.listeners = self, disks.new(self), {}, {}
   start(self, level + 1)
   return self
 end

@@ -5,9 +5,23 @@ local core = require "runnel.core"
 local current = require "runnel.internal.world"
 local guard = require "runnel.internal.guard"
 
+-- Database of the C module, in memory -> who waits for changes, while a statement that may write has not run.
+local writes = setmetatable({}, { __mode = "k" })
+
 local choose, note = core.internal.explore.choose, core.internal.explore.note
 
 local thread = {}
+
+---Tells those who wait for changes of a database.
+---@param listeners runnel.Channel<boolean>[]
+function thread.tell(listeners)
+  for _, bell in ipairs(listeners) do bell:offer(true) end
+end
+
+---A statement that may write was asked for, of a database in memory.
+---@param handle any
+---@param listeners runnel.Channel<boolean>[]
+function thread.will_write(handle, listeners) writes[handle] = listeners end
 
 -- Whether all jobs that wait run now, and are committed together, or only the first one.
 local function takes_all(handle)
@@ -21,6 +35,9 @@ local function work(handle, disk)
   if disk and not disk:lives() then return end
   if disk then disk:meet_others() end
   handle:work(takes_all(handle))
+  if disk then disk:tell_changes() end
+  if writes[handle] then thread.tell(writes[handle]) end
+  writes[handle] = nil
   thread.look(handle, disk)
   if disk then disk:settle() end
 end

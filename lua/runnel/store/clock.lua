@@ -26,7 +26,7 @@ clock.TABLE = [[
 
 local FIND <const> = "select base from runnel_clock where boot = ? and typeof(base) = 'integer'"
 
--- The statements that move times back by ?1 ms, for the tables of results, and for those of streams.
+-- The statements that move times back by ?1 ms, for the tables of results, for those of streams, and for those of runs.
 local ONCE <const> = "update runnel_once set made = made - ?1, expires = expires - ?1"
 local STREAMS <const> = {
   "update runnel_message set made = made - ?1",
@@ -38,8 +38,12 @@ local STREAMS <const> = {
   "update runnel_value set made = made - ?1", "update runnel_rate set at = at - ?1",
   "update runnel_delivery set due = due - ?1 where due > 0 and due < 9223372036854775807",
 }
+local RUNS <const> = {
+  'update runnel_run set made = made - ?1, since = since - ?1, due = due - ?1',
+  "update runnel_signal set made = made - ?1",
+}
 
--- The latest time at which something was stored, of both.
+-- The latest time at which something was stored, of results and of streams.
 local ONCE_SEEN <const> = "select max((select max(made) from runnel_once), "
   .. "coalesce((select max(seen) from runnel_clock), 0)) as at"
 local STREAMS_SEEN <const> = "select max(coalesce((select max(made) from runnel_message), 0), "
@@ -59,6 +63,8 @@ local function move_back(tx, time)
   if ms <= 0 then return end
   tx:exec(ONCE, ms)
   for _, sql in ipairs(has_streams and STREAMS or {}) do tx:exec(sql, ms) end
+  local has_runs = tx:one "select 1 from sqlite_schema where name = 'runnel_signal'"
+  for _, sql in ipairs(has_runs and RUNS or {}) do tx:exec(sql, ms) end
 end
 
 -- Notes the start of the machine in the file, unless another process has done so meanwhile.

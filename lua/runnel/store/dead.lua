@@ -4,6 +4,7 @@ local json = require "runnel.json"
 local letters = require "runnel.queue.dead"
 local problems = require "runnel.store.problems"
 local process = require "runnel.store.store_process"
+local run_table = require "runnel.store.run_table"
 local sign = require "runnel.internal.sign"
 local sink = require "runnel.store.sink"
 local values = require "runnel.store.values"
@@ -21,13 +22,14 @@ local FIND <const> = "select " .. FIELDS .. ", value, headers from runnel_dead w
 ---Stores a letter; at most one with an id. Parks.
 ---@param store runnel.store.Store
 ---@param letter runnel.DeadLetter whose encoding is the form of its value in the table
+---@param tx? runnel.sqlite.Transaction
 ---@return boolean? stored, string? problem
 ---@return boolean? passes the same call may succeed later
-function dead.store(store, letter)
-  local ok, problem = store:attempt("exec", BURY, letter.name, letter.kind, letter.id, letter.error, letter.traceback,
-    letter.starts, letter.raises, letter.since, store:time(), ("%s:%d"):format(process()), letter.from, letter.subject,
-    letter.position, letter.encoding, values.of_column(letter.encoding, letter.data), values.size(letter.data),
-    letter.headers and json.encode(letter.headers) or nil, letter.is_async)
+function dead.store(store, letter, tx)
+  local ok, problem = (tx or store):attempt("exec", BURY, letter.name, letter.kind, letter.id, letter.error,
+    letter.traceback, letter.starts, letter.raises, letter.since, store:time(), ("%s:%d"):format(process()),
+    letter.from, letter.subject, letter.position, letter.encoding, values.of_column(letter.encoding, letter.data),
+    values.size(letter.data), letter.headers and json.encode(letter.headers) or nil, letter.is_async)
   if not ok then return nil, problem, problems.may_pass(problem) and not store.is_closed end
   return true
 end
@@ -86,6 +88,9 @@ function Dead:store_again(letter)
   local ok, err = sink.append(self.owner, letter.from, letter.subject, letter.form, letter.data,
     { id = id, headers = headers })
   if not ok then return nil, (problems.of_put(err, letter.from)) end
+  if letter.from == run_table.stream(self.name) then -- whoever has seen that it has failed, sees now that it goes on
+    self.owner:attempt("exec", run_table.REPLAY, run_table.replay(self.name, letter.value, ok, self.owner:time()))
+  end
   return true
 end
 

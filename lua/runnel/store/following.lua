@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
+local looking = require "runnel.store.looking"
 
 local internal = core.internal
 
@@ -26,16 +27,18 @@ function following.start(self, reads, what, out, f, ...)
   local store, bell = self.store, core.chan(core.sliding_buffer(1))
   self.bell = bell
   function self.hear() bell:put(true) end
+  self.looking = looking.new(store, bell)
   store:add_reader(reads, self)
   internal.on_close(out, function()
     store:forget_reader(self)
+    self.looking:close()
     self.hear()
   end)
   guard.started(guard.go(died, out, f, self, out, ...), what)
 end
 
 ---Waits until there may be something new, or the channel is closed.
----@param self { bell: runnel.Channel<boolean> }
-function following.wait(self) core.alts({ self.bell, core.timeout(LOOKS_AGAIN) }, { priority = true }) end
+---@param self { looking: runnel.store.Looking }
+function following.wait(self) self.looking:wait(LOOKS_AGAIN) end
 
 return following

@@ -114,7 +114,8 @@ local function check_step(self, call, text, step, row)
 end
 
 -- The entry in the table; or nil, and whether there is an expired one.
-local function find(self, call, key, text, step)
+local function find(self, call, key, text, step, scope)
+  if call and call.is_run then return call:find(self.name, text, step, scope), false end
   local db = self.store.db
   local row
   if call then
@@ -216,16 +217,18 @@ local function wait_for_others(self, id)
   end
 end
 
-local function find_or_compute(self, call, key, text, id, step, ...)
-  local store, scope, memory = self.store, call and call.scope or "", self.memory
+local function find_or_compute(self, call, key, text, id, step, scope, ...)
+  local store, memory = self.store, self.memory
   local done = chan()
   if store.db.disk then done:name "runnel.store" end -- in a simulated world: so that stories do not tell of it
   local run <close> = setmetatable({ store = store, id = id, done = done, forgets = memory.forgets }, Run)
   store.running[id] = run
   lock(run)
-  local entry, has_expired = find(self, call, key, text, step)
+  local entry, has_expired = find(self, call, key, text, step, scope)
   if not entry then
     local inner = steps.scope(scope, self.name, text)
+    local begun <close> = call and call.is_run -- luacheck: ignore 211
+      and call:begin(self.name, key, text, step, scope)
     if has_expired then must(self, store.db, "exec", steps.FORGET, inner) end
     entry = compute_or_fail(self, scope, inner, key, step, ...)
   end
@@ -251,9 +254,12 @@ local function call_once(self, ...)
   if store.db:is_in_transaction() then
     internal.raise(("once %s: this go block is in a transaction, so this would wait for itself"):format(self.name))
   end
-  local step = call and call:next() or nil
-  local id = call and call.scope .. "\0" .. self.prefix .. text or self.prefix .. text
-  return outcome(wait_for_others(self, id) or find_or_compute(self, call, key, text, id, step, ...))
+  local step, scope, id = nil, "", self.prefix .. text
+  if call then
+    step, scope = call:next(self.name, text)
+    id = scope .. "\0" .. id
+  end
+  return outcome(wait_for_others(self, id) or find_or_compute(self, call, key, text, id, step, scope, ...))
 end
 
 -- ---- making it ----

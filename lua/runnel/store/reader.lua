@@ -4,10 +4,11 @@
 local consumers = require "runnel.store.consumer"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
+local looking = require "runnel.store.looking"
 local messages = require "runnel.store.message"
 
 local internal = core.internal
-local alts, now, timeout = core.alts, core.now, core.timeout
+local now = core.now
 
 local reader = {}
 
@@ -31,6 +32,7 @@ local ACTIVE <const>, LOOKS_SOON <const> = 1000, 10
 
 ---@class runnel.store.Reader: runnel.store.ReaderOptions
 ---@field private bell runnel.Channel<boolean> there may be something to do
+---@field private looking runnel.store.Looking
 ---@field private id integer of the worker, for others
 ---@field private has_more boolean there may be messages to claim
 ---@field private next? integer the first message that was not delivered, when it last looked
@@ -39,16 +41,17 @@ local ACTIVE <const>, LOOKS_SOON <const> = 1000, 10
 local Reader = {}
 Reader.__index = Reader
 
--- Looks for messages of processes that have ended.
+-- Looks for messages of processes that have ended, unless it has just done so. Returns after how many ms it would.
 local function look_around(self)
-  if now() - self.looked < LOOKS_AGAIN then return end
+  local left = LOOKS_AGAIN - (now() - self.looked)
+  if left > 0 then return left end
   self.looked = now()
   local consumer = self.consumer
   local ok, err = consumers.take_back(consumer.store, consumer.stream, consumer.name)
   if not ok then error(err, 0) end
-  if not self.gone then return end
-  local gone = consumer:gone()
+  local gone = self.gone and consumer:gone() or {}
   if next(gone) then self.gone(gone) end
+  return math.huge
 end
 
 -- Sees whether the queue was paused, and whether a report is asked for.
@@ -77,38 +80,38 @@ local function deleted(consumer)
   return ("the consumer %q of the stream %q was deleted"):format(consumer.name, consumer.stream)
 end
 
--- Does what there is to do. Returns how long it may wait then, in ms.
+-- Does what there is to do. Returns after how many ms it looks again, and when something is due.
 local function work(self)
-  look_around(self)
+  local around = look_around(self)
   local room, came = self.room(), nil
   if room > 0 and self.has_more then
     came = claim(self, room)
-    if self.has_more then return LOOKS_AGAIN end -- the bell rings when there is room again
+    if self.has_more then return LOOKS_AGAIN, around end -- the bell rings when there is room again
   end
   local state = self.consumer:state()
   if not state then error(deleted(self.consumer), 0) end
   see(self, state)
   local again = now() - self.active < ACTIVE and LOOKS_SOON or LOOKS_AGAIN
-  local left = state.due and state.due - self.consumer.store:time() or again
+  local left = state.due and state.due - self.consumer.store:time() or math.huge
   self.has_more = state.has_new == 1 or left <= 0
   local has_moved = came ~= 0 or state.next ~= self.next -- not if it only finds what waits for its time
   self.next = state.next
   if room > 0 and self.has_more and has_moved and not self.is_paused then return 0 end
-  return math.max(1, math.min(again, left))
+  return again, math.max(1, math.min(left, around))
 end
 
 -- Works until it is closed. Repeats statements that fail, for example because another program has locked the file.
 local function run(self)
   while not self.is_closed and not self.consumer.store.is_closed do
-    local ok, ms = pcall(work, self)
+    local ok, ms, left = pcall(work, self)
     if not ok then
       if internal.is_cancelled(ms) or self.consumer.store.is_closed or tostring(ms):find "was deleted$" then
         error(ms, 0)
       end
       if self.silent then self.silent(tostring(ms)) end
-      ms = TRIES_AGAIN
+      ms, left = TRIES_AGAIN, TRIES_AGAIN
     end
-    if not self.is_closed and ms > 0 then alts({ self.bell, timeout(ms) }, { priority = true }) end
+    if not self.is_closed and ms > 0 then self.looking:wait(ms, left) end
   end
   if not self.is_closed then error("the store is closed", 0) end
 end
@@ -135,6 +138,7 @@ function Reader:close()
   self.is_closed = true
   local consumer = self.consumer
   consumer.store:forget_reader(self)
+  self.looking:close()
   if not consumer.store.is_closed then consumer:unregister(self.id) end
   self.bell:put(true)
 end
@@ -147,7 +151,7 @@ function reader.open(opts, what)
   local consumer = opts.consumer
   local self = setmetatable(opts, Reader) --[[@as runnel.store.Reader]]
   self.bell, self.has_more, self.looked = core.chan(core.sliding_buffer(1)), true, -math.huge
-  self.active = -math.huge
+  self.active, self.looking = -math.huge, looking.new(consumer.store, self.bell)
   self.is_paused, self.asked = consumer.paused, consumer.asked
   local id, err = consumer:register(opts.report ~= nil)
   if not id then return nil, err end

@@ -221,11 +221,40 @@ local STREAMS <const> = with_checks [[
   end;
 ]]
 
--- What makes the tables of each version from those of the one before.
-local STEPS <const> = { ONCE, STREAMS }
+-- Runs. Their steps and results are in runnel_once, their deliveries in a stream for each name.
+local RUNS <const> = with_checks [[
+  create table runnel_run(
+    name text not null,                -- of the runs, as in runnel_once
+    id not null,                       -- of the run, as the key in runnel_once
+    seq integer not null $number,      -- its message in the stream runnel-runs-NAME
+    form text not null,                -- how the argument is written
+    value,                             -- the argument
+    made integer not null $time,       -- when it was started, in ms since 1970
+    state text not null,               -- ready, sleeping, waiting, retrying, done, failed or cancelled
+    since integer not null $time,      -- when the state began
+    due integer $time,             -- when it goes on, if no signal comes before
+    step text,                         -- the step at which it waits, or has failed
+    line text,                         -- where that is in the program
+    note text,                         -- what the program says about it
+    error text,                        -- of the last failure
+    cancelled text,                    -- the reason for which it was cancelled, once it has been raised in it
+    primary key(name, id)) without rowid;
+  create table runnel_signal(          -- signals that no run has taken
+    seq integer primary key autoincrement,
+    name text not null,                -- of the run
+    id not null,
+    signal text not null,              -- its name; empty: the run is to be cancelled
+    form text not null,
+    value,
+    made integer not null $time);
+  create index runnel_signal_run on runnel_signal(name, id, signal, seq);
+]]
 
----The versions of the tables: with results only, and with streams. A file with a newer one is refused.
-schema.ONCE, schema.STREAMS = 1, 2
+-- What makes the tables of each version from those of the one before.
+local STEPS <const> = { ONCE, STREAMS, RUNS }
+
+---The versions of the tables: with results only, with streams, and with runs. A file with a newer one is refused.
+schema.ONCE, schema.STREAMS, schema.RUNS = 1, 2, 3
 
 -- The version of the tables in a database; 0 if it has none.
 local function version_of(db)
@@ -247,15 +276,15 @@ end
 
 ---Makes the tables in a database that lacks them. Returns nil and a message if they are newer than this library.
 ---@param db runnel.sqlite.Database
----@param needed integer schema.ONCE or schema.STREAMS
+---@param needed integer schema.ONCE, schema.STREAMS or schema.RUNS
 ---@return true?
 ---@return string? problem
 function schema.prepare(db, needed)
   local version = version_of(db)
   if version < needed then migrate(db, needed) end
-  if version <= schema.STREAMS then return true end
+  if version <= schema.RUNS then return true end
   return nil, ("%s: its tables of runnel.store have version %d, and this release of runnel supports version %d: "
-    .. "use a newer release"):format(db.path, version, schema.STREAMS)
+    .. "use a newer release"):format(db.path, version, schema.RUNS)
 end
 
 return schema

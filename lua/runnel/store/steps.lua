@@ -3,6 +3,7 @@
 
 local core = require "runnel.core"
 local internal = core.internal
+local context = internal.trace.context
 
 local steps = {}
 
@@ -30,11 +31,13 @@ function Call:__close() calls[self.block] = self.before end
 ---The running go block, or a value that stands for none.
 function steps.block() return internal.self "once" or MAIN end
 
----The call that the running go block is in, or nil.
----@return runnel.store.Call?
+---The call that the running go block is in, or else the run whose function has started it; or nil.
+---@return runnel.store.Call|runnel.store.RunSteps|nil
 function steps.current()
-  if next(calls) == nil then return nil end
-  return calls[steps.block()]
+  local call = next(calls) ~= nil and calls[steps.block()]
+  if call then return call end
+  local inherited = context()
+  return inherited and inherited.run
 end
 
 ---Enters a call: the running go block is in it until the result, a to-be-closed variable, is closed.
@@ -47,11 +50,11 @@ function steps.enter(scope)
   return call
 end
 
----The number of the next step.
----@return integer
+---The number of the next step, and the scope of its row.
+---@return integer number, string scope
 function Call:next()
   self.number = self.number + 1
-  return self.number
+  return self.number, self.scope
 end
 
 ---A key as text, for scopes and messages.

@@ -68,6 +68,10 @@ if has_luv then
 end
 if has_sqlite then
   OBJECTS["[a store](store.md)"] = function(use) use(stores.open ":memory:") end
+  OBJECTS["[runs](runs.md)"] = function(use)
+    local store <close> = stores.open ":memory:"
+    use(store:runs("order", print))
+  end
   OBJECTS["[a database](sqlite.md)"] = function(use) use(require("runnel.sqlite").open ":memory:") end
 end
 

@@ -180,4 +180,49 @@ local nats = {
   end,
 }
 
+-- ---- runs ----
+
+local function nothing() end
+
+for name, arguments in pairs {
+  start = { "18", 1 }, get = { "17" }, list = {}, drain = {}, wait = {},
+} do
+  stores["runs runs:" .. name] = function(s, call)
+    local store <close> = s.open()
+    local orders = store:runs("order", function(run) run:sleep(1000) end)
+    local r = assert(orders:start "17")
+    repeat rn.sleep(1) until r:state().state == "sleeping"
+    if name == "wait" then rn.go(orders.stop, orders) end
+    call(orders[name], orders, table.unpack(arguments))
+  end
+end
+
+for name, arguments in pairs {
+  result = {}, state = {}, signal = { "name" }, cancel = {}, restart = {}, forget = {},
+} do
+  stores["runs r:" .. name] = function(s, call)
+    local store <close> = s.open()
+    local r = assert(store:runs("order", nothing):start "17")
+    call(r[name], r, table.unpack(arguments))
+  end
+end
+
+for name, arguments in pairs {
+  sleep = { 1 }, wait = { "name", { timeout = 1 } }, now = {}, random = {}, id = {}, version = { "name" },
+  note = { "text" },
+} do
+  stores["runs run:" .. name] = function(s, call)
+    local store <close> = s.open()
+    local orders = store:runs("order", function(run) call(run[name], run, table.unpack(arguments)) end)
+    assert(orders:start "17"):result()
+  end
+end
+
+for _, page in ipairs { "store", "runs" } do
+  stores[page .. " store:runs"] = function(s, call)
+    local store <close> = s.open()
+    call(store.runs, store, "order", nothing)
+  end
+end
+
 return { both = keepers, stores = stores, nats = nats }

@@ -167,6 +167,17 @@ local function with_nats(f)
 end
 
 add("store", { "luv", "sqlite" }, with_store)
+add("runs", { "luv", "sqlite" }, function(f)
+  with_store(function(store) f(store:runs "order") end)
+end)
+add("r", { "luv", "sqlite" }, function(f)
+  with_store(function(store) f(assert(store:runs "order":start "17")) end)
+end)
+add("run", { "luv", "sqlite" }, function(f)
+  with_store(function(store)
+    assert(store:runs("order", function(run) f(run) end):start "17"):result()
+  end)
+end)
 add("conn", { "luv", "nats" }, with_nats)
 
 add("sub", { "luv", "nats" }, function(f)

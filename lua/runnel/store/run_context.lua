@@ -1,0 +1,108 @@
+---What the function of a run gets: sleeps, waits and other steps of the run.
+
+local check = require "runnel.internal.check"
+local core = require "runnel.core"
+local decimal = require "runnel.internal.decimal"
+local sign = require "runnel.internal.sign"
+local table_of = require "runnel.store.run_table"
+local timed_out = require "runnel.internal.timed_out"
+local waits = require "runnel.store.run_waits"
+
+local random = core.internal.seed -- seeded by a simulation, unlike math.random
+
+---A run, for its function.
+---@class runnel.store.RunContext
+---@field key string|number its id
+---@field name string
+---@field package steps runnel.store.RunSteps
+local Run = { __name = "run", __sign = "run" }
+Run.__index = Run
+
+function Run:__tostring() return "run: " .. self.steps.scope end
+
+---Sleeps, as a step: the end of the sleep is stored, so a restart of the program does not prolong it. A run that sleeps
+---for more than a minute leaves the memory of the process, and is continued by repeating its function, which gets the
+---results of its steps from the file.
+---@param ms number
+function Run:sleep(ms)
+  sign.own(self, "run", "sleep")
+  check.ms(ms, 0, "sleep: ms")
+  waits.pause(self.steps, "sleep", ms, ms)
+end
+
+local WAIT <const> = { timeout = check.kinds.ms(0) }
+
+---Waits for a signal (r:signal), as a step. Signals are kept until a run takes them, also those that come before it
+---waits.
+---@param name string
+---@param opts? { timeout?: number } ms
+---@return any value of the signal; nil if there is none in time
+---@return runnel.TimedOut? err
+function Run:wait(name, opts)
+  sign.own(self, "run", "wait")
+  check.string(name, "the name of a signal", "wait")
+  if name == "" then error("wait: the name of a signal is not empty", 2) end
+  check.options(opts, WAIT, "wait")
+  local ms = opts and opts.timeout
+  local row = waits.pause(self.steps, "wait", name, ms, name)
+  if row then return table_of.value(row.form, row.value) end
+  return nil, timed_out.new(("wait: no signal %q has come within %s ms"):format(name, decimal.text(ms or 0)))
+end
+
+---The time of the store, in ms since 1970, as a step: it stays the same each time that the run is continued.
+---@return integer ms
+function Run:now()
+  sign.own(self, "run", "now")
+  return self.steps:value("now", function(store) return store:time() end)
+end
+
+---A number from 0 up to 1, without it, as a step.
+---@return number
+function Run:random()
+  sign.own(self, "run", "random")
+  return self.steps:value("random", function() return random() / 0x100000000 end)
+end
+
+---An id that nothing else has, as a step: 32 hexadecimal digits.
+---@return string
+function Run:id()
+  sign.own(self, "run", "id")
+  return self.steps:value("id", function()
+    return ("%08x%08x%08x%08x"):format(random(), random(), random(), random())
+  end)
+end
+
+---Whether this run came to this place when the program had the change of that name: true, if the run had not passed the
+---place before. The answer is stored, and stays the same for the run.
+---
+---    if run:version "two mails" then mail(order.shop, "an order") end
+---@param name string
+---@return boolean
+function Run:version(name)
+  sign.own(self, "run", "version")
+  check.string(name, "the name of a change", "version")
+  if name == "" or name:find "[%c%[]" then error("version: a name without [ and control characters expected", 2) end
+  return self.steps:version(name)
+end
+
+---Stores a text about the run, which r:state and runs:list show. It is no step.
+---@param text string
+function Run:note(text)
+  sign.own(self, "run", "note")
+  check.string(text, "a text", "note")
+  if self.steps.row.note == text then return end
+  self.steps.row.note = text
+  local work = self.steps.work
+  table_of.must(work.store, "note", "exec", "update runnel_run set note = ? where name = ? and id = ?", text, work.name,
+    self.steps.id)
+end
+
+local context = {}
+
+---@param steps runnel.store.RunSteps
+---@return runnel.store.RunContext
+function context.new(steps)
+  return setmetatable({ key = steps.row.id, name = steps.work.name, steps = steps }, Run)
+end
+
+return context

@@ -1,0 +1,276 @@
+---A run as any process sees it: its result, its state, signals, cancelling it, and starting it again.
+
+local check = require "runnel.internal.check"
+local core = require "runnel.core"
+local counts = require "runnel.queue.count"
+local decimal = require "runnel.internal.decimal"
+local looking = require "runnel.store.looking"
+local sign = require "runnel.internal.sign"
+local sqlite = require "runnel.sqlite"
+local steps = require "runnel.store.steps"
+local table_of = require "runnel.store.run_table"
+local timed_out = require "runnel.internal.timed_out"
+local values = require "runnel.store.values"
+
+local chan, now = core.chan, core.now
+
+-- How often it looks whether another process has ended the run, in ms: at first, and at most.
+local SOON <const>, LATER <const> = 5, 100
+
+local run_ref = {}
+
+---@class runnel.store.RunRef
+---@field id string|number
+---@field name string
+---@field package store runnel.store.Store
+---@field package column any
+---@field package scope string
+local Ref = { __name = "run of a store", __sign = "r" }
+Ref.__index = Ref
+
+---How a run is.
+---@class runnel.store.RunState
+---@field id string|number
+---@field state "ready"|"running"|"sleeping"|"waiting"|"retrying"|"blocked"|"done"|"failed"|"cancelled"
+---@field since integer when the state began, in ms since 1970
+---@field due? integer when it goes on, if nothing comes before
+---@field step? string the step at which it waits, or has failed, as in 'mail["alice"]'
+---@field line? string where that is in the program
+---@field note? string what run:note has said
+---@field error? string of the last failure
+---@field started integer when it was started
+---@field failures integer how many tries have failed in a row
+
+---Checks the id of a run. An error is at the line that has called the caller.
+---@param id any
+---@param what string
+function run_ref.check_id(id, what)
+  local is_right = type(id) == "string" and id ~= "" or type(id) == "number" and id == id
+  if not is_right then
+    error(("%s: an id expected, a string or a number, got %s"):format(what, check.describe(id)), 3)
+  end
+end
+
+---@param store runnel.store.Store
+---@param name string
+---@param id string|number
+---@return runnel.store.RunRef
+function run_ref.new(store, name, id)
+  local column, scope = table_of.key(name, id)
+  return setmetatable({ store = store, name = name, id = id, column = column, scope = scope }, Ref)
+end
+
+---The state in a row of run_table.SHOW.
+---@param row table
+---@return runnel.store.RunState
+function run_ref.state_of(row)
+  local count = counts.read(row.starts)
+  return {
+    id = row.id, state = row.state, since = row.since, due = row.due, step = row.step, line = row.line,
+    note = row.note, error = row.error, started = row.made, failures = count and count.raises or 0,
+  }
+end
+
+local function missing(self) return ("there is no run %s"):format(self.scope) end
+
+-- ---- looking ----
+
+---How the run is.
+---@return runnel.store.RunState? state, string? err
+function Ref:state()
+  sign.own(self, "r", "state")
+  local rows, err = self.store:attempt("rows", table_of.ONE, self.store:time(), table_of.stream(self.name), self.name,
+    self.column)
+  if not rows then return nil, err end
+  if not rows[1] then return nil, missing(self) end
+  return run_ref.state_of(rows[1])
+end
+
+local OUTCOME <const> = [[
+select r.state, o.failed, o.form, o.value from runnel_run r
+  left join runnel_once o on o.scope = '' and o.name = r.name and o.key = r.id
+  where r.name = ? and r.id = ?]]
+local ENDED <const> = { done = true, failed = true, cancelled = true }
+
+-- The row of the run, if it has ended. Nil, err if there is none.
+local function outcome(self)
+  local rows, err = self.store:attempt("rows", OUTCOME, self.name, self.column)
+  if not rows then return nil, err end
+  local row = rows[1]
+  if not row then return nil, missing(self) end
+  if not ENDED[row.state] then return nil end
+  if not row.form then return nil, ("the result of the run %s was forgotten"):format(self.scope) end
+  return row
+end
+
+local RESULT <const> = { timeout = check.kinds.ms(0) }
+
+-- Ends a wait for a result.
+local Waiting = { __close = function(self) self.store:forget_reader(self) end }
+
+---Waits until the run has ended, in whatever process, and returns what its function has returned.
+---@param opts? { timeout?: number } ms
+---@return any result nil, if it has failed or was cancelled
+---@return any err its error, or the reason
+function Ref:result(opts)
+  sign.own(self, "r", "result")
+  check.options(opts, RESULT, "result")
+  local ms, bell, pause = opts and opts.timeout, chan(core.sliding_buffer(1)), SOON
+  local reader <close> = setmetatable({ store = self.store, hear = function() bell:put(true) end }, Waiting)
+  self.store:add_reader(self.scope, reader)
+  local file <close>, deadline = looking.new(self.store, bell), now() + (ms or math.huge)
+  while true do
+    local row, err = outcome(self)
+    if err then return nil, err end
+    if row then
+      local value = table_of.value(row.form, row.value)
+      if row.failed == 1 then return nil, value end
+      return value
+    end
+    if deadline <= now() then
+      return nil, timed_out.new(("result: run %s had not ended after %s ms"):format(self.scope, decimal.text(ms)))
+    end
+    file:wait(pause, deadline - now())
+    pause = math.min(1.5 * pause, LATER)
+  end
+end
+
+-- ---- from outside ----
+
+-- Stores a signal. Returns true; or nil, err if the run cannot get it.
+local function signal(self, name, form, data)
+  local store, stream = self.store, table_of.stream(self.name)
+  local changed, err = store:attempt("exec", table_of.SIGNAL, self.name, self.column, name, form, data, store:time(),
+    self.name, self.column, stream, store:time(), name)
+  if not changed then return nil, err end
+  if changed == 0 then
+    local state, why = self:state()
+    return nil, state and ("the run %s has ended: it is %s"):format(self.scope, state.state) or why
+  end
+  store:note_time()
+  store:ring(stream)
+  return true
+end
+
+---Sends the run a signal, which is kept until run:wait takes it.
+---@param name string
+---@param value? any what `once` can store; by default true
+---@return true? sent, string? err the run has ended, or there is none
+function Ref:signal(name, value)
+  sign.own(self, "r", "signal")
+  check.string(name, "the name of a signal", "signal")
+  if name == "" then error("signal: the name of a signal is not empty", 2) end
+  if value == nil then value = true end
+  local form, data = values.encode(value, "the value")
+  if not form then error("signal: " .. data, 2) end
+  local sent, err = signal(self, name, form, data)
+  return sent, err
+end
+
+---Cancels the run: the sleep or the wait in which it is, or else its next step, raises the reason. A step that is being
+---done ends first. What the function does about the error may have steps.
+---@param reason? string
+---@return true? sent, string? err the run has ended, or there is none
+function Ref:cancel(reason)
+  sign.own(self, "r", "cancel")
+  if reason == nil then reason = "the run was cancelled" end
+  check.string(reason, "a reason", "cancel")
+  local form, data = values.encode(reason, "the reason")
+  local sent, err = signal(self, table_of.CANCEL, form, data)
+  return sent, err
+end
+
+-- ---- again ----
+
+local RESTART <const> = { from = true }
+
+-- Deletes the steps from the first one with a name on, or all. Returns whether there is one.
+local function delete_steps(self, tx, from)
+  if not from then
+    tx:exec(steps.FORGET, self.scope)
+    return true
+  end
+  local rows, first = tx:rows(table_of.STEPS, self.scope), nil
+  for _, row in ipairs(rows) do
+    row.is_main = row.scope:sub(#self.scope + 4):find "^%d" ~= nil
+    if row.name == from and (not first or row.step < first) then first = row.step end
+  end
+  if not first then return false end
+  for _, row in ipairs(rows) do
+    local goes = row.is_main and row.step >= first or not row.is_main and (row.step > first or row.name == from)
+    if goes then
+      local key = row.kind == "blob" and sqlite.blob(row.key) or row.key
+      tx:exec("delete from runnel_once where scope = ? and name = ? and key = ?", row.scope, row.name, key)
+      tx:exec(steps.FORGET, steps.scope(row.scope, row.name, table_of.key_text(row)))
+    end
+  end
+  return true
+end
+
+local function restart(self, tx, from)
+  local stream, store = table_of.stream(self.name), self.store
+  local row = tx:one(table_of.FIND, self.name, self.column)
+  if not row then return nil, missing(self) end
+  if tx:one("select 1 from runnel_delivery where stream = ? and seq = ? and holder is not null", stream, row.seq) then
+    return nil, ("the run %s is in the memory of a process: cancel it first, or wait"):format(self.scope)
+  end
+  local has_failed_there = row.step and row.step:match "^[^%[]*" == from
+  if not delete_steps(self, tx, from) and not has_failed_there then
+    return nil, ("the run %s has no step %q"):format(self.scope, from)
+  end
+  local form, data = values.encode(self.id, "the id")
+  tx:exec("delete from runnel_message where stream = ? and seq = ?", stream, row.seq)
+  tx:exec(table_of.START_AGAIN, stream, self.name, self.column, store:time(),
+    stream, form, data, values.size(data), store:time())
+  tx:exec("delete from runnel_once where scope = '' and name = ? and key = ?", self.name, self.column)
+  tx:exec("delete from runnel_signal where name = ? and id = ? and signal = ''", self.name, self.column)
+  tx:exec("delete from runnel_dead where name = ? and stream = ? and position = ?", self.name, stream, row.seq)
+  return true
+end
+
+---Starts the run again: from the beginning, or from the first step of a name on, with the results of the steps before.
+---@param opts? { from?: string } the name of a function of `once`, or of a step of the run, as "wait"
+---@return true? started, string? err
+function Ref:restart(opts)
+  sign.own(self, "r", "restart")
+  check.options(opts, RESTART, "restart")
+  local from = opts and opts.from
+  if from ~= nil then check.string(from, "the name of a step", "restart: from") end
+  if self.store.is_closed then return nil, "the store is closed" end
+  local ok, started, err = pcall(self.store.db.transaction, self.store.db, function(tx)
+    return restart(self, tx, from)
+  end)
+  if not ok then
+    if core.internal.is_cancelled(started) then error(started, 0) end
+    return nil, tostring(started)
+  end
+  if not started then return nil, err end
+  self.store:ring(table_of.stream(self.name))
+  return true
+end
+
+---Forgets the run, which must have ended: with its steps, its signals and its result. Then its id is free.
+---@return true? forgotten, string? err
+function Ref:forget()
+  sign.own(self, "r", "forget")
+  if self.store.is_closed then return nil, "the store is closed" end
+  local ok, state, err = pcall(self.store.db.transaction, self.store.db, function(tx)
+    local row = tx:one(table_of.FIND, self.name, self.column)
+    if not row then return nil, missing(self) end
+    if not ENDED[row.state] then return nil, ("the run %s has not ended"):format(self.scope) end
+    tx:exec("delete from runnel_run where name = ? and id = ?", self.name, self.column)
+    tx:exec("delete from runnel_signal where name = ? and id = ?", self.name, self.column)
+    tx:exec("delete from runnel_once where scope = '' and name = ? and key = ?", self.name, self.column)
+    tx:exec(steps.FORGET, self.scope)
+    return true
+  end)
+  if not ok then
+    if core.internal.is_cancelled(state) then error(state, 0) end
+    return nil, tostring(state)
+  end
+  return state, err
+end
+
+function Ref:__tostring() return "run: " .. self.scope end
+
+return run_ref

@@ -1,0 +1,298 @@
+---What a process has of the runs of a name that it continues: the task of a worker (runnel.queue.worker), which calls
+---the function of each run that has something to do; and a go block that looks for signals while runs wait.
+
+local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
+local hand_back = require "runnel.queue.hand_back"
+local letters = require "runnel.store.dead"
+local looking = require "runnel.store.looking"
+local messages = require "runnel.store.message"
+local problems = require "runnel.store.problems"
+local process = require "runnel.store.store_process"
+local run_context = require "runnel.store.run_context"
+local run_steps = require "runnel.store.run_steps"
+local steps = require "runnel.store.steps"
+local table_of = require "runnel.store.run_table"
+local values = require "runnel.store.values"
+
+local internal = core.internal
+local chan = core.chan
+
+-- How often it looks for signals of other processes while runs wait, in ms.
+local LOOKS_AGAIN <const> = 100
+
+local NOT_STORED <const> = "results cannot be stored for now: "
+
+local run_work = {}
+
+---@class runnel.store.RunWork: runnel.queue.Task
+---@field store runnel.store.Store
+---@field name string of the runs
+---@field f fun(run: runnel.store.RunContext, argument: any): any
+---@field limits runnel.queue.Limits
+---@field is_draining? boolean
+---@field private runs table<string, runnel.store.RunSteps> those in memory, by their scopes
+---@field private bell runnel.Channel<boolean>
+---@field private last integer the last signal that it has seen
+local Work = { what = "runs", unit = "run" }
+Work.__index = Work
+
+---@param store runnel.store.Store
+---@param name string
+---@param f function
+---@param limits runnel.queue.Limits
+---@return runnel.store.RunWork
+function run_work.new(store, name, f, limits)
+  return setmetatable({
+    store = store, name = name, f = f, limits = limits, runs = {}, bell = chan(core.sliding_buffer(1)), last = 0,
+  }, Work)
+end
+
+-- ---- signals ----
+
+---Whether runs wait for the place of another one.
+---@return boolean
+function Work:is_full() return self.worker:room() <= 0 end
+
+---A run waits: signals are to be looked for.
+function Work:watch() self.bell:put(true) end
+
+---Signals may have come.
+Work.hear = Work.watch
+
+local function waits(self)
+  for _, run in pairs(self.runs) do
+    if run.waiters[1] then return true end
+  end
+  return false
+end
+
+-- Tells the runs of the signals that have come since.
+local function look(self)
+  local rows = self.store:attempt("rows", table_of.NEWER, self.name, self.last)
+  local is_full = self:is_full()
+  for _, row in ipairs(rows or {}) do
+    self.last = row.seq
+    local _, scope = table_of.key(self.name, row.id)
+    local run = self.runs[scope]
+    if run and row.signal == table_of.CANCEL then run:look_for_cancel() end
+    if run then run:ring() end
+  end
+  if not is_full then return end
+  for _, run in pairs(self.runs) do run:ring() end -- those that wait leave
+end
+
+---Looks for signals until the worker has ended.
+function Work:follow()
+  local file <close> = looking.new(self.store, self.bell)
+  while not self.is_over and not self.store.is_closed do
+    if waits(self) then file:wait(LOOKS_AGAIN) else self.bell:take() end
+    if not self.is_over and not self.store.is_closed then look(self) end
+  end
+end
+
+---The program ends: runs leave when their steps have ended.
+function Work:drain()
+  self.is_draining = true
+  for _, run in pairs(self.runs) do run:drain() end
+end
+
+---The worker has ended.
+function Work:close()
+  self.is_over = true
+  self.store.functions[self.name] = nil
+  self.store:forget_reader(self)
+  self.bell:put(true)
+  internal.trace.release "c"
+end
+
+-- ---- the task ----
+
+function Work:read() return { limits = self.limits } end
+
+-- Notes that a run is not in memory any more.
+local Loaded = { __close = function(self)
+  local run = self.run
+  if run.work.runs[run.scope] == run then run.work.runs[run.scope] = nil end
+  run.is_over = true
+  run:cancel_blocks()
+end }
+
+-- The run of a message; nil if the message is an old one.
+local function load(self, message)
+  local id = message.value
+  if type(id) ~= "string" and type(id) ~= "number" then return nil end
+  local column = table_of.key(self.name, id)
+  local rows, problem = self.store:attempt("rows", table_of.FIND, self.name, column)
+  if not rows then hand_back.hand_back(tostring(problem)) end
+  local row = rows[1]
+  if not row then return nil end
+  if row.seq ~= message.sequence then -- a replay of its dead letter
+    if row.state ~= "failed" then return nil end
+    local ok, why = self.store:attempt("exec", table_of.REPLAY, table_of.replay(self.name, id, message.sequence,
+      self.store:time()))
+    if not ok then hand_back.hand_back(tostring(why)) end
+  end
+  return run_steps.new(self, row)
+end
+
+local function is_reason(err, reason)
+  return reason ~= nil and (err == reason or type(err) == "string" and err:find(reason, 1, true) ~= nil)
+end
+
+-- Calls the function of a run, and returns the outcome.
+local function call_function(self, run)
+  local ran = table.pack(guard.try(function()
+    local result, err = self.f(run_context.new(run), table_of.value(run.row.form, run.row.value))
+    if result == nil and err ~= nil then error(err, 0) end
+    run:check_end()
+    return result
+  end))
+  if run:has_left() then return { n = 0, left = true } end
+  if run.blocked and run.cancels then return { n = 0, cancelled = run.cancels } end
+  if run.blocked then return { n = 0, failed = true, blocked = true, err = run.blocked } end
+  if ran[1] then return { n = 1, ran[2] } end
+  if is_reason(ran[2], run.row.cancelled) then return { n = 0, cancelled = run.row.cancelled } end
+  return { n = 0, failed = true, err = ran[2], traceback = ran[3] }
+end
+
+-- Says in the row of a run why it has failed. If that cannot be stored, it is only not shown.
+local function note_failure(self, run, outcome)
+  local at = run.at or {}
+  self.store:attempt("exec", table_of.FAILED, self.name, run.id, outcome.blocked and "blocked" or "retrying",
+    self.store:time(), at.step, at.line, internal.error_text(outcome.err))
+end
+
+function Work:run(call)
+  local run = load(self, call.message)
+  if not run then return { n = 0, is_old = true } end
+  run.call, call.run, run.block, self.runs[run.scope] = call, run, steps.block(), run
+  local loaded <close> = setmetatable({ run = run }, Loaded) -- luacheck: ignore 211
+  run:load()
+  if run.cancels and not run:has_begun() then return { n = 0, cancelled = run.cancels } end
+  run_steps.set_context(run) -- the go blocks that it starts inherit it
+  local outcome = call_function(self, run)
+  run_steps.set_context(nil)
+  if outcome.failed then
+    run:forget_failure(outcome.err)
+    note_failure(self, run, outcome)
+  end
+  if outcome.blocked then hand_back.hand_back(outcome.err) end
+  return outcome
+end
+
+function Work:value(call) -- luacheck: no self
+  local ok, value = pcall(function() return call.message.value end)
+  return ok and value or call.message.data
+end
+
+function Work:last_words() end -- luacheck: no self
+
+function Work:silent(starts)
+  return ("run %s: it was given up: its process ended at each of %d starts"):format(self.name, starts)
+end
+
+-- ---- ends ----
+
+-- The statements that end the delivery of a run and store its result, with their values.
+local function ending(keeper, call, state, form, data, text)
+  local message, work = call.message, keeper.work
+  local all = table.pack(keeper.consumer:end_of(message.sequence))
+  local id, time, run = table_of.key(work.name, message.value), work.store:time(), call.run
+  local at = state == "failed" and run and run.at or {}
+  local more = table.pack(work.name, id, state ~= "done" and 1 or 0, form, data, time,
+    work.name, id, state, time, at.step, at.line, text,
+    work.name, id)
+  all[1] = all[1] .. table_of.RESULT
+  table.move(more, 1, more.n, all.n + 1, all)
+  return table.unpack(all, 1, all.n + more.n)
+end
+
+-- Lets a run wait without this process.
+local function leave(keeper, call)
+  local work, message, run = keeper.work, call.message, call.run
+  local store, waits_at = work.store, run.waits
+  local due = run.left < table_of.NEVER and run.left or nil
+  return store:attempt("exec", table_of.LEAVE, keeper.consumer.stream, message.sequence, work.name, store.holder,
+    work.name, run.id, run.seen, store:time(), run.left,
+    work.name, run.id, waits_at.state, store:time(), due, waits_at.step, waits_at.line)
+end
+
+-- Stores the outcome of a call: its result, or that it goes on later.
+local function end_run(keeper, call, outcome)
+  local store, message = keeper.work.store, call.message
+  local ok, problem
+  if outcome.left then
+    ok, problem = leave(keeper, call)
+  else
+    local form, data = values.encode(outcome.cancelled or outcome[1], "the result")
+    if not form then return nil, data, false end
+    ok, problem = store:attempt("exec", ending(keeper, call, outcome.cancelled and "cancelled" or "done", form, data,
+      outcome.cancelled))
+  end
+  if not ok then return nil, problem, problems.may_pass(problem) and not store.is_closed end
+  messages.answer(message)
+  return true
+end
+
+-- Stores the error of a run that has failed for good, and its dead letter.
+local function fail_run(keeper, call, err, letter)
+  local store, form, data = keeper.work.store, values.encode(err, "the error")
+  if not form then form, data = values.encode(letter.error, "the error") end
+  local ok, problem = pcall(store.db.transaction, store.db, function(tx)
+    if tx:exec(ending(keeper, call, "failed", form, data, letter.error)) == 0 then return end -- another process has it
+    local stored, why = letters.store(store, letter, tx)
+    if not stored then error(why, 0) end
+  end)
+  if ok then
+    messages.answer(call.message)
+    return true
+  end
+  if internal.is_cancelled(problem) then error(problem, 0) end
+  return nil, tostring(problem), problems.may_pass(problem) and not store.is_closed
+end
+
+function Work:done(call, outcome)
+  if outcome.is_old then
+    self.worker.keeper:drop(call.message)
+    return true
+  end
+  local ok, why = self.worker:store(NOT_STORED, "end_run", call, outcome)
+  if not ok then return nil, why end
+  if outcome.left then
+    self.worker.counts.done = self.worker.counts.done - 1
+  else
+    self.store:ring(call.run.scope)
+  end
+  return true
+end
+
+function Work:give_up(call, err, trace)
+  local message, count, worker = call.message, call.count, self.worker
+  local letter = {
+    kind = "message", name = self.name, data = message.data, encoding = message.form, headers = message.headers,
+    id = worker.keeper:id(message), error = internal.error_text(err), traceback = trace, starts = count.starts,
+    raises = count.raises, since = message.time, subject = message.subject, position = message.sequence,
+    from = table_of.stream(self.name), worker = ("%s:%d"):format(process()),
+  }
+  local ok, why = worker:store(NOT_STORED, "fail_run", call, err, letter)
+  local _, scope = table_of.key(self.name, message.value)
+  if not ok then
+    internal.report("the failure of a run cannot be stored: " .. tostring(why), nil, "run " .. scope)
+    return false
+  end
+  internal.report(err, trace, ("run %s, which has failed for good"):format(scope))
+  worker.counts.given_up = worker.counts.given_up + 1
+  self.store:ring(scope)
+  return true
+end
+
+---Makes a keeper of messages one of runs.
+---@param keeper runnel.store.Keeper
+---@return runnel.store.Keeper
+function Work:own(keeper)
+  keeper.work, keeper.end_run, keeper.fail_run = self, end_run, fail_run
+  return keeper
+end
+
+return run_work
