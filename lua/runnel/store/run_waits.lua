@@ -30,8 +30,8 @@ local function goes_on(run)
 end
 
 -- Whether the run should leave, in which this go block waits. One that sleeps for long leaves at once, if no other of
--- its go blocks has been heard of; others stay for a while, and a shorter one if runs wait for their place. One that only
--- waits for a channel stays, since nobody else can know when something comes.
+-- its go blocks has been heard of; others stay for a while, and a shorter one if runs wait for their place. One that
+-- only waits for a channel stays, since nobody else can know when something comes.
 local function should_leave(run, waiter, since)
   local is_only = #run.waiters == 1
   if run.doing > 0 or is_only and waiter.channels then return false end
