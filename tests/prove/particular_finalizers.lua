@@ -257,6 +257,28 @@ function only.results_of_run(is)
   end
 end
 
+-- A finalizer cannot wait while a deadlock is told, which would use what the main program's operation uses.
+function only.deadlocks(is)
+  if internal.is_simulation() then return end
+  local operations = {
+    function(ch) return ch:take() end,
+    function(ch) return ch:put(1) end,
+    function(ch) return rn.alts { rn.chan(), ch } end,
+  }
+  for _, operation in ipairs(operations) do
+    local ch, other, waited = rn.chan(), rn.chan(), 0
+    for _ = 1, 3 do
+      local _, err = meanwhile(function() if pcall(other.take, other) then waited = waited + 1 end end, operation, ch)
+      is(tostring(err):match "deadlock", "deadlock")
+    end
+    is(waited, 0)
+    is(ch:offer(1), nil)
+    is(ch:poll(), nil)
+    is(other:offer(1), nil)
+    is(ch:stats().puts_waiting + ch:stats().takes_waiting + other:stats().takes_waiting, 0)
+  end
+end
+
 -- An alts sees what a finalizer has done while it made its block of waiters; and nothing is lost.
 function only.alts(is)
   local sizes = { 1, 2, 8, 9, 64, 70 }
