@@ -137,7 +137,7 @@ function only.drivers_and_news(is)
   is(thread:take(), "done")
 end
 
--- An operation outside any go block that fails has left nothing: neither a wait of another thread's channel, nor what it
+-- An operation outside any go block that fails has left nothing: neither a wait of a shared channel, nor what it
 -- had put aside.
 function only.failed_outside(is)
   local function driven(f, ...)
