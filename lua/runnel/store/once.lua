@@ -154,10 +154,11 @@ local function result_of(result, err)
   return result
 end
 
--- Calls a function, as often as the options say.
-local function often(self, f, ...)
+-- Calls a function, as often as the options say. `begun` is the step of a run (runnel.store.run_steps).
+local function often(self, begun, f, ...)
   local tries = self.tries
   if not tries then return f(self, ...) end
+  if begun then return begun:often("once " .. self.name, tries, f, self, ...) end
   return retry.call("once " .. self.name, tries.n, tries.pause, tries.timeout, f, self, ...)
 end
 
@@ -180,16 +181,16 @@ local function try_in_transaction(self, scope, inner, key, step, ...)
 end
 
 -- Calls the function, and keeps the result. Returns the entry.
-local function compute(self, scope, inner, key, step, ...)
-  if self.tx then return (often(self, try_in_transaction, scope, inner, key, step, ...)) end
-  local has_steps, result = often(self, try, inner, ...)
+local function compute(self, begun, scope, inner, key, step, ...)
+  if self.tx then return (often(self, begun, try_in_transaction, scope, inner, key, step, ...)) end
+  local has_steps, result = often(self, begun, try, inner, ...)
   return keep(self, self.store.db, scope, key, step, false, result, has_steps and inner or nil)
 end
 
 -- Like compute; stores the error if the options say so.
-local function compute_or_fail(self, scope, inner, key, step, ...)
-  if not self.errors then return compute(self, scope, inner, key, step, ...) end
-  local ok, entry = pcall(compute, self, scope, inner, key, step, ...)
+local function compute_or_fail(self, begun, scope, inner, key, step, ...)
+  if not self.errors then return compute(self, begun, scope, inner, key, step, ...) end
+  local ok, entry = pcall(compute, self, begun, scope, inner, key, step, ...)
   if ok then return entry end
   if is_cancelled(entry) then error(entry, 0) end
   local err = values.encode(entry, "the error") and entry or tostring(entry)
@@ -226,11 +227,11 @@ local function find_or_compute(self, call, key, text, id, step, scope, ...)
   lock(run)
   local entry, has_expired = find(self, call, key, text, step, scope)
   if not entry then
+    if store.refuse and not call then store.refuse() end
     local inner = steps.scope(scope, self.name, text)
-    local begun <close> = call and call.is_run -- luacheck: ignore 211
-      and call:begin(self.name, key, text, step, scope)
+    local begun <close> = call and call.is_run and call:begin(self.name, key, text, step, scope)
     if has_expired then must(self, store.db, "exec", steps.FORGET, inner) end
-    entry = compute_or_fail(self, scope, inner, key, step, ...)
+    entry = compute_or_fail(self, begun, scope, inner, key, step, ...)
   end
   if not call and run.forgets == memory.forgets then memory:add(id, entry) end
   run.entry = entry
