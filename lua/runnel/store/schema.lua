@@ -263,7 +263,8 @@ local RUNS <const> = with_checks [[
 -- What makes the tables of each version from those of the one before.
 local STEPS <const> = { ONCE, STREAMS, RUNS }
 
----The versions of the tables: with results only, with streams, and with runs and their schedules. A file with a newer one is refused.
+---The versions of the tables: with results only, with streams, and with runs and schedules. A file with a newer
+---one is refused.
 schema.ONCE, schema.STREAMS, schema.RUNS = 1, 2, 3
 
 -- The version of the tables in a database; 0 if it has none.

@@ -36,10 +36,10 @@ local schedule = {}
 ---@field zone? string the time zone of the five fields, as "Europe/Berlin"; default UTC
 ---@field missed? "once"|"all"|"none" what happens to starts for which no process was there: the last of them happens
 ---(the default), all, or none
----@field keep? integer how many runs that are done or cancelled are kept (1000)
+---@field keep_done? integer how many runs that are done or cancelled are kept (1000)
 
 local OPTIONS <const> = {
-  every = kinds.integer(1), zone = true, missed = kinds.one_of { "once", "all", "none" }, keep = kinds.integer(0),
+  every = kinds.integer(1), zone = true, missed = kinds.one_of { "once", "all", "none" }, keep_done = kinds.integer(0),
 }
 -- Those of the runs.
 local OWN <const> = {}
@@ -324,7 +324,7 @@ function schedule.schedule(store, name, when, opts, f)
   opts = opts or {}
   check_times(when, opts)
   local self = setmetatable({
-    store = store, name = name, keep = opts.keep or 1000, bell = core.chan(core.sliding_buffer(1)),
+    store = store, name = name, keep = opts.keep_done or 1000, bell = core.chan(core.sliding_buffer(1)),
     runs = runs_of(store, name, f, opts),
   }, Schedule)
   local row = { cron = when }
