@@ -187,8 +187,8 @@ function Consumer:claim(room)
 end
 
 ---How it is: `paused`, `asked`, `next`, the first message that was not delivered, `has_new` (1 if there may be such
----messages), `due`, when the next one is delivered again, and `resumes`, when the pause ends: it ends here. Nil if it was
----deleted. Raises if the question fails. Parks.
+---messages), `due`, when the next one is delivered again, and `resumes`, when the pause ends: it ends here. Nil if it
+---was deleted. Raises if the question fails. Parks.
 ---@return { paused: integer, resumes: integer?, asked: integer, next: integer, has_new: integer, due: integer? }?
 function Consumer:state()
   local store, stream, name = self.store, self.stream, self.name

@@ -136,8 +136,8 @@ end
 
 -- Changes a column of the consumer, or several. True, or nil and the reason.
 local function change(queue, columns, ...)
-  local ok, err = queue.owner:attempt("exec",
-    ("update runnel_consumer set %s where stream = ?1 and name = ?2"):format(columns), queue.stream, queue.consumer, ...)
+  local sql = ("update runnel_consumer set %s where stream = ?1 and name = ?2"):format(columns)
+  local ok, err = queue.owner:attempt("exec", sql, queue.stream, queue.consumer, ...)
   if ok == 0 then return nil, "consumer not found" end
   if not ok then return nil, err end
   return true

@@ -105,15 +105,15 @@ end
 function Stream:change(opts)
   sign.own(self, "stream", "change")
   check.table(opts, "change: options")
-  local parts, values = {}, {}
+  local parts, all = {}, {}
   for column, value in pairs(columns_of(opts, "change")) do
-    values[#values + 1] = value
-    parts[#parts + 1] = ("%s = ?%d"):format(column, #values)
+    all[#all + 1] = value
+    parts[#parts + 1] = ("%s = ?%d"):format(column, #all)
   end
   if #parts == 0 then return true end
-  local sql = ("update runnel_stream set %s where name = ?%d"):format(table.concat(parts, ", "), #values + 1)
-  values[#values + 1] = self.name
-  local ok, err = change(self, sql, table.unpack(values))
+  local sql = ("update runnel_stream set %s where name = ?%d"):format(table.concat(parts, ", "), #all + 1)
+  all[#all + 1] = self.name
+  local ok, err = change(self, sql, table.unpack(all))
   if not ok then return nil, err end
   local now = stream.open(self.store, self.name)
   if now then self.subjects, self.duplicates = now.subjects, now.duplicates end

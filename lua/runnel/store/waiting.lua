@@ -23,8 +23,8 @@ local REMOVE <const> = "delete from runnel_message as m where " .. FOUND
 -- Lets the id be free, so that a put with it is stored.
 local FREE <const> = "delete from runnel_id where stream = ?1 and id = ?2"
 
----What comes before a put, for its option `if_waiting`: then the id is known exactly if the put is to be dropped. Each has
----two statements with ?1 and ?2; the last one of "drop" gets the time, too, and changes at most one row.
+---What comes before a put, for its option `if_waiting`: then the id is known exactly if the put is to be dropped. Each
+---has two statements with ?1 and ?2; the last one of "drop" gets the time, too, and changes at most one row.
 waiting.BEFORE_PUT = {
   replace = REMOVE .. ";" .. FREE .. ";",
   drop = ("%s and not %s; insert or ignore into runnel_id(stream, id, seq, made) select m.stream, m.id, m.seq, ?3 "
