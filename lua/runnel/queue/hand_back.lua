@@ -18,10 +18,10 @@ function HandedBack:__tostring() return self.message or DEFAULT end
 local OPTIONS <const> = { after = check.kinds.ms(0) }
 
 ---Ends the current call of a worker's (conn:serve) or a stage's (conn:stage) function, and gives the job or message
----back to the server, which delivers it again 5 s later, or `after` ms, perhaps to another process. This counts neither
----as a failure nor as a start. Use it for jobs that this process cannot do, for example because it runs an older version
----of the program; or, with `after`, for what cannot be done yet. It does not return: it raises an error that the worker
----or stage recognizes.
+---back to the server, which delivers it again 5 s later, or `after` ms, perhaps to another process. This counts
+---neither as a failure nor as a start. Use it for jobs that this process cannot do, for example because it runs an
+---older version of the program; or, with `after`, for what cannot be done yet. It does not return: it raises an error
+---that the worker or stage recognizes.
 ---@param why? string is reported, once for each text. With `after` and without a text, nothing is reported
 ---@param opts? { after?: number }
 function hand_back.hand_back(why, opts)

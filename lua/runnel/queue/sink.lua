@@ -107,11 +107,12 @@ local IF_WAITING <const> = { "replace", "drop" }
 ---With `delay` or `at`, stages and sources with a name get the message at that time; other sources do not wait.
 ---@param value any
 ---@param opts? { id?: string, subject?: string, headers?: table<string, string>, delay?: number, at?: number,
----priority?: integer, if_waiting?: "replace"|"drop" } `headers`: names without spaces and colons, and texts of one line,
----in UTF-8. `delay`: ms from now; `at`: a time in ms since 1970, by the clock of this machine. Over NATS the clocks of the
----programs count, to the second. `priority`, 1 to 9, of a store only: stages and named sources get it before messages with a lower one.
----`if_waiting`, of a store only: what happens if a message with the id still waits; else it is stored, also within the
----time for ids. "replace": this one takes its place; "drop": this one is dropped, as a duplicate
+---priority?: integer, if_waiting?: "replace"|"drop" } `headers`: names without spaces and colons, and texts of one
+---line, in UTF-8. `delay`: ms from now; `at`: a time in ms since 1970, by the clock of this machine. Over NATS the
+---clocks of the programs count, to the second. `priority`, 1 to 9, of a store only: stages and named sources get it
+---before messages with a lower one. `if_waiting`, of a store only: what happens if a message with the id still waits;
+---else it is stored, also within the time for ids. "replace": this one takes its place; "drop": this one is dropped,
+---as a duplicate
 ---@return boolean stored false: it is not stored; or, after the sink's timeout, it is not known whether it is
 ---@return integer|string sequence_or_err
 ---@return boolean? is_duplicate the stream had it already
