@@ -63,12 +63,12 @@ update runnel_run set seq = (select last + 1 from runnel_stream where name = ?1)
 
 ---The steps of a run, but not those within them.
 run_table.STEPS = [[
-select scope, name, key, typeof(key) as kind, step, failed, form, value, expires from runnel_once
+select scope, name, key, typeof(key) as kind, step, failed, form, value, made, expires, began from runnel_once
   where scope > ?1 || ' > ' and scope < ?1 || ' >!' and instr(substr(scope, length(?1) + 4), '[') = 0]]
 
 run_table.KEEP = [[
-insert or replace into runnel_once(scope, name, key, step, failed, form, value, made, expires)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?)]]
+insert or replace into runnel_once(scope, name, key, step, failed, form, value, made, expires, began)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]]
 
 ---What follows it, for a sleep or a wait that begins, and for one that ends.
 run_table.WAITS = [[

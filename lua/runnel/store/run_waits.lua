@@ -66,6 +66,7 @@ local function note_wait(run, of, waiter, is_there)
     waiter.line, n = 7 }
   local is_noted = row.state == waiter.state and row.step == waiter.step and row.line == waiter.line
   row.state = nil
+  if is_noted and not finite then of.began = row.since end
   if is_noted and (is_there or not finite) then return end
   if is_there or not finite then return run:must("exec", sql, table.unpack(all, 1, all.n)) end
   run:keep(of, false, "nil", nil, finite, ";" .. sql, table.unpack(all, 1, all.n))
@@ -88,6 +89,7 @@ function waits.pause(run, name, key, ms, signal)
   if row and not signal and row.expires <= store:time() then return nil end
   local of = { name = name, key = column, text = text, step = step, scope = scope }
   local deadline = row and row.expires or ms and math.min(store:time() + math.ceil(ms), NEVER - 1) or NEVER
+  of.began = row and row.began or store:time()
   local waiter = {
     block = steps.block(), bell = chan(core.sliding_buffer(1)), deadline = deadline, line = run.at.line,
     state = signal and "waiting" or "sleeping", step = run.at.step,

@@ -223,6 +223,7 @@ local STREAMS <const> = with_checks [[
 
 -- Runs. Their steps and results are in runnel_once, their deliveries in a stream for each name.
 local RUNS <const> = with_checks [[
+  alter table runnel_once add column began integer $time; -- of a step of a run: when it was begun
   create table runnel_run(
     name text not null,                -- of the runs, as in runnel_once
     id not null,                       -- of the run, as the key in runnel_once
@@ -239,6 +240,7 @@ local RUNS <const> = with_checks [[
     error text,                        -- of the last failure
     cancelled text,                    -- the reason for which it was cancelled, once it has been raised in it
     primary key(name, id)) without rowid;
+  create index runnel_run_state on runnel_run(name, state, id, due, seq);
   create table runnel_signal(          -- signals that no run has taken
     seq integer primary key autoincrement,
     name text not null,                -- of the run
