@@ -162,10 +162,24 @@ run_table.SHOW = ([[
 select r.id, $STATE as state, r.since, r.due, r.step, r.line, r.note, r.error, r.made, d.starts
   from runnel_run r left join runnel_delivery d on d.stream = ?2 and d.seq = r.seq and d.consumer = ?3
   where r.name = ?3 ]]):gsub("%$STATE", STATE):gsub("%$NOW", "?1")
-run_table.LIST = run_table.SHOW .. ([[
-  and (?4 is null or r.id > ?4) and (?5 is null or $STATE = ?5) order by r.id limit ?6]])
-  :gsub("%$STATE", STATE):gsub("%$NOW", "?1")
 run_table.ONE = run_table.SHOW .. " and r.id = ?4"
+
+-- Which rows of the index may have a state; of other states those that have it in the file.
+local MAY_HAVE <const> = {
+  running = "and (r.state in ('ready', 'retrying') or r.due <= ?1) and r.seq in (select seq from runnel_delivery "
+    .. "where stream = ?2 and consumer = ?3 and holder is not null)",
+  ready = "and (r.state = 'ready' or r.due <= ?1)",
+}
+
+---A list of runs in a state ?5, if that is not nil; with ids after ?4, if `is_after`; and at most ?6.
+---@param state? string
+---@param is_after boolean
+---@return string sql
+function run_table.list(state, is_after)
+  local of_state = state and (MAY_HAVE[state] or "and r.state = ?5") .. (" and " .. STATE .. " = ?5"):gsub("%$NOW", "?1")
+    or "and ?5 is null"
+  return ("%s %s and %s order by r.id limit ?6"):format(run_table.SHOW, of_state, is_after and "r.id > ?4" or "?4 is null")
+end
 
 ---@param form string
 ---@param value any
