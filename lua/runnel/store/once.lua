@@ -236,6 +236,7 @@ local function find_or_compute(self, call, key, text, id, step, scope, ...)
   lock(run)
   local entry, has_expired = find(self, call, key, text, step, scope)
   if not entry then
+    if store.refuse and not call then store.refuse() end
     local inner = steps.scope(scope, self.name, text)
     local begun <close> = call and call.is_run and call:begin(self.name, key, text, step, scope) or nil
     if has_expired then must(self, store.db, "exec", steps.FORGET, inner) end

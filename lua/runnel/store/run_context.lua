@@ -90,7 +90,7 @@ end
 function Run:note(text)
   sign.own(self, "run", "note")
   check.string(text, "a text", "note")
-  if self.steps.row.note == text then return end
+  if self.steps.row.note == text or self.steps.is_check then return end
   self.steps.row.note = text
   local work = self.steps.work
   table_of.must(work.store, "note", "exec", "update runnel_run set note = ? where name = ? and id = ?", text, work.name,

@@ -58,6 +58,7 @@ end
 ---@field left? integer it leaves; the time when it is to go on
 ---@field blocked? string why the program cannot continue it
 ---@field is_over? boolean its function has ended
+---@field is_check? boolean no step may be done
 ---@field private rows table<string, table> the steps in the file
 ---@field private numbered table<integer, table> those of the main go block
 ---@field private counts table<string, integer> how many equal steps of other go blocks there were
@@ -289,9 +290,22 @@ function RunSteps:raise_cancellation(of)
   error(reason, 0)
 end
 
+---The program is only checked (runnel.store.run_check), and has come to a step that is to be done: all before it was
+---right. Another go block than the main one waits, since the main one may do more of the steps that are in the file.
+function RunSteps:end_check()
+  if steps.block() == self.block then
+    self:leave(0)
+    self.end_block()
+  end
+  local waiter = { block = steps.block(), bell = core.chan(), deadline = NEVER }
+  table.insert(self.waiters, waiter)
+  waiter.bell:take()
+end
+
 ---What is to be done before a step that is not in the file. Parks.
 ---@param of table the step
 function RunSteps:prepare(of)
+  if self.is_check then self:end_check() end
   if self.work.is_draining then self:drain() end
   if self:has_left() then self.end_block() end
   self.active = now()
@@ -345,6 +359,7 @@ function RunSteps:version(name)
   local row = self.rows[of.scope .. "\0" .. name .. '\0""']
   if row then return table_of.value(row.form, row.value) == true end
   local is_new = self.numbered[self.number + 1] == nil
+  if self.is_check then return is_new end
   self:prepare(of)
   self:keep(of, false, "json", is_new and "true" or "false")
   self.rows[of.scope .. "\0" .. name .. '\0""'] = { form = "json", value = is_new and "true" or "false" }

@@ -140,8 +140,11 @@ local function is_reason(err, reason)
   return reason ~= nil and (err == reason or type(err) == "string" and err:find(reason, 1, true) ~= nil)
 end
 
--- Calls the function of a run, and returns the outcome.
-local function call_function(self, run)
+---Calls the function of a run, and returns the outcome.
+---@param self runnel.store.RunWork
+---@param run runnel.store.RunSteps
+---@return table outcome
+function run_work.call(self, run)
   local ran = table.pack(guard.try(function()
     local result, err = self.f(run_context.new(run), table_of.value(run.row.form, run.row.value))
     if result == nil and err ~= nil then error(err, 0) end
@@ -171,7 +174,7 @@ function Work:run(call)
   run:load()
   if run.cancels and not run:has_begun() then return { n = 0, cancelled = run.cancels } end
   run_steps.set_context(run) -- the go blocks that it starts inherit it
-  local outcome = call_function(self, run)
+  local outcome = run_work.call(self, run)
   run_steps.set_context(nil)
   if outcome.failed then
     run:forget_failure(outcome.err)

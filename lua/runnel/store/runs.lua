@@ -228,6 +228,10 @@ function runs.runs(store, name, f, opts)
       .. "own"):format(name), 2)
   end
   local self = setmetatable({ store = store, name = name }, Runs)
+  if store.registered then
+    store.registered[name] = f
+    return self
+  end
   local made, err = streams.stream(store, table_of.stream(name), { subjects = ">", retention = "workqueue" })
   if not made then error("runs: " .. err, 2) end
   if not f then return self end
