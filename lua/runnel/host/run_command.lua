@@ -15,6 +15,7 @@ go on. RUN is the id of a run; or NAME/ID, if runs of several names have that id
   cancel RUN [REASON]       cancel it
   restart RUN [STEP]        start it again: from the beginning, or from the first step of that name on
   forget RUN                forget a run that has ended, with its steps; its id is free then
+  check PROGRAM [ARG ...]   whether a new program, a Lua file, can continue the runs: repeats them without doing a step
   help                      show this
 ]]
 
@@ -167,16 +168,27 @@ function command.forget(store, words)
   print(title(found) .. " is forgotten")
 end
 
--- ---- the command line ----
+-- ---- checking a program ----
 
-local function is_file(path)
-  local file <close> = io.open(path, "rb")
-  return file ~= nil
+-- Says which runs the program cannot continue. The exit status is 1 if there are any.
+function command.check(file, words)
+  local program = table.remove(words, 1)
+  if not program then wrong_usage "check needs a program" end
+  arg = table.move(words, 1, #words, 1, { [0] = program }) -- luacheck: ignore 112 (the program's)
+  local result = must(require("runnel.store.run_check").check(file, program))
+  for _, run in ipairs(result.blocked) do
+    local at = run.step and run.line and ("%s at %s: "):format(run.step, run.line) or run.step and run.step .. ": " or ""
+    print(("%s of %s cannot go on: %s%s"):format(look().shown(run.id), run.name, at, run.error))
+  end
+  print(("runs that have not ended: %d; this program cannot continue: %d"):format(result.checked, #result.blocked))
+  io.stdout:flush()
+  rn.exit(#result.blocked > 0 and 1 or 0)
 end
+
+-- ---- the command line ----
 
 -- Opens the file; ends the program with its error.
 local function open_store(path)
-  if not is_file(path) then fail("there is no file %s", path) end
   local found, library = pcall(require, "runnel.store")
   if not found then fail("%s", tostring(library)) end
   local ok, store = pcall(library.open, path, { create = false })
@@ -184,8 +196,10 @@ local function open_store(path)
   return store
 end
 
-return function(...)
-  local words, seconds, watches = { ... }, nil, false
+-- Removes the option --watch. Returns whether it was there, and its seconds.
+local function take_watch(words)
+  if words[1] == "check" or words[2] == "check" then return false end -- the rest are the program's arguments
+  local watches, seconds = false, nil
   for i = #words, 1, -1 do
     local word = words[i]
     if word:find "^%-%-watch" then
@@ -194,14 +208,22 @@ return function(...)
       table.remove(words, i)
     end
   end
-  local file = table.remove(words, 1)
-  if file == "help" or file == "--help" or file == "-h" or words[1] == "help" then return io.write(USAGE) end
+  return watches, seconds
+end
+
+return function(...)
+  local words = { ... }
+  local watches, seconds = take_watch(words)
+  local file, what = table.remove(words, 1), table.remove(words, 1)
+  if file == "help" or file == "--help" or file == "-h" or what == "help" then return io.write(USAGE) end
   if not file then wrong_usage "a file of runnel.store expected" end
-  local what = table.remove(words, 1)
   if command[file] and what and not command[what] then file, what = what, file end -- `runnel runs show work.db 17`
   if what and (watches or not command[what]) then
     wrong_usage(watches and "--watch takes no command, got %q" or "unknown command %q", what)
   end
+  local there <close> = io.open(file, "rb")
+  if not there then fail("there is no file %s", file) end
+  if what == "check" then return command.check(file, words) end
   local store <close> = open_store(file)
   if watches then return watch(store, seconds) end
   if what then command[what](store, words) else print_lines(must(view().overview(store))) end
