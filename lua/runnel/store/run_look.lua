@@ -208,6 +208,11 @@ local function ids_of(text)
   return text ~= "" and { text } or {}
 end
 
+---The id that a text of run_look.shown stands for.
+---@param text string
+---@return string|number
+function run_look.id_of(text) return ids_of(text)[1] or "" end
+
 -- Adds the run of a name that a text stands for. Returns why that is not known.
 local function add(store, name, text, found)
   for _, id in ipairs(ids_of(text)) do
