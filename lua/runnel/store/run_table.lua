@@ -164,11 +164,12 @@ select r.id, $STATE as state, r.since, r.due, r.step, r.line, r.note, r.error, r
   where r.name = ?3 ]]):gsub("%$STATE", STATE):gsub("%$NOW", "?1")
 run_table.ONE = run_table.SHOW .. " and r.id = ?4"
 
--- Which rows of the index may have a state; of other states those that have it in the file.
-local MAY_HAVE <const> = {
-  running = "and (r.state in ('ready', 'retrying') or r.due <= ?1) and r.seq in (select seq from runnel_delivery "
+-- Which rows may have a state, from the index; of other states those that have it in the file.
+local MAY_HAVE <const> = "and r.id in (select id from runnel_run indexed by runnel_run_state where name = ?3 and %s)"
+local CONDITIONS <const> = {
+  running = "(state in ('ready', 'retrying') or due <= ?1) and seq in (select seq from runnel_delivery "
     .. "where stream = ?2 and consumer = ?3 and holder is not null)",
-  ready = "and (r.state = 'ready' or r.due <= ?1)",
+  ready = "(state = 'ready' or due <= ?1)",
 }
 
 ---A list of runs in a state ?5, if that is not nil; with ids after ?4, if `is_after`; and at most ?6.
@@ -176,9 +177,11 @@ local MAY_HAVE <const> = {
 ---@param is_after boolean
 ---@return string sql
 function run_table.list(state, is_after)
-  local of_state = state and (MAY_HAVE[state] or "and r.state = ?5") .. (" and " .. STATE .. " = ?5"):gsub("%$NOW", "?1")
-    or "and ?5 is null"
-  return ("%s %s and %s order by r.id limit ?6"):format(run_table.SHOW, of_state, is_after and "r.id > ?4" or "?4 is null")
+  local show, of_state = run_table.SHOW, "and ?5 is null"
+  if CONDITIONS[state] then of_state = MAY_HAVE:format(CONDITIONS[state])
+  elseif state then show, of_state = show:gsub("runnel_run r", "%0 indexed by runnel_run_state"), "and r.state = ?5" end
+  if state then of_state = of_state .. (" and " .. STATE .. " = ?5"):gsub("%$NOW", "?1") end
+  return ("%s %s and %s order by r.id limit ?6"):format(show, of_state, is_after and "r.id > ?4" or "?4 is null")
 end
 
 ---@param form string
