@@ -36,7 +36,8 @@ local runs = {}
 ---second, or { runs, ms }
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once; otherwise steps end first
 
-local OPTIONS <const> = {
+---The options of store:runs.
+runs.OPTIONS = {
   n = kinds.integer(1), tries = true, backoff = true, starts = kinds.integer(1), rate = options.KINDS.rate,
   drain_on_term = kinds.boolean,
 }
@@ -217,7 +218,7 @@ end
 function runs.runs(store, name, f, opts)
   names.check_stage(name, "runs", 3)
   if f ~= nil then check.callable(f, "runs: f", 3) end
-  check.options(opts, OPTIONS, "runs", 3)
+  check.options(opts, runs.OPTIONS, "runs", 3)
   local given = {}
   for option, value in pairs(opts or {}) do given[option] = value end
   local tries, retry = backoff.options({ tries = given.tries, backoff = given.backoff or 1000 }, "runs", 5)

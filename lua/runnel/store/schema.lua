@@ -250,12 +250,23 @@ local RUNS <const> = with_checks [[
     value,
     made integer not null $time);
   create index runnel_signal_run on runnel_signal(name, id, signal, seq);
+  create table runnel_schedule(        -- when runs start
+    name text primary key,             -- of the schedule, and of its runs
+    cron text,                         -- the five fields
+    every integer $number,             -- ms, in place of them
+    zone text not null,
+    missed text not null,              -- once, all or none
+    last integer not null $time,       -- its last start, as it was planned; the next one is after it. Of `cron` by the
+                                       -- clock of the machine, of `every` by that of the store
+    paused integer $time,              -- until when nothing starts
+    made integer not null $time) without rowid;
 ]]
 
 -- What makes the tables of each version from those of the one before.
 local STEPS <const> = { ONCE, STREAMS, RUNS }
 
----The versions of the tables: with results only, with streams, and with runs. A file with a newer one is refused.
+---The versions of the tables: with results only, with streams, and with runs and schedules. A file with a newer
+---one is refused.
 schema.ONCE, schema.STREAMS, schema.RUNS = 1, 2, 3
 
 -- The version of the tables in a database; 0 if it has none.

@@ -218,6 +218,25 @@ for name, arguments in pairs {
   end
 end
 
+for name, arguments in pairs { state = {}, pause = { { lasts = 1 } }, resume = {}, run_now = {}, remove = {} } do
+  stores["schedules schedule:" .. name] = function(s, call)
+    local store <close> = s.open()
+    local schedule = store:schedule("order", "@daily", nothing)
+    call(schedule[name], schedule, table.unpack(arguments))
+  end
+end
+
+for _, page in ipairs { "store", "schedules" } do
+  stores[page .. " store:schedule"] = function(s, call)
+    local store <close> = s.open()
+    call(store.schedule, store, "order", "@daily", nothing)
+  end
+  stores[page .. " store:schedules"] = function(s, call)
+    local store <close> = s.open()
+    call(store.schedules, store)
+  end
+end
+
 for _, page in ipairs { "store", "runs" } do
   stores[page .. " store:runs"] = function(s, call)
     local store <close> = s.open()
