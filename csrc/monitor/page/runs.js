@@ -56,7 +56,7 @@ function Story({ answer }) {
     ${more(answer.left, "step")}
     <div class="story">${steps.map((s) => {
       const end = s.ended ?? time, begin = Math.min(s.began ?? end, end);
-      const kind = s.state === "failed" ? "failed" : { sleep: "sleeping", wait: "waiting" }[s.step.split("[")[0]] || "done";
+      const kind = s.state === "failed" || s.state === "retrying" ? "failed" : { sleep: "sleeping", wait: "waiting" }[s.step.split("[")[0]] || "done";
       return html`<div class=${kind}><span class="name">${s.number ?? ""} ${s.step}</span>
         <span class="room" title=${`${s.state}, ${s.began ? `began ${date(s.began)}` : `ended ${date(end)}`}`}>
           <i style=${{ left: percent(begin), width: percent(from + end - begin) }}></i></span>

@@ -217,6 +217,7 @@ local function continue_trace(self)
 end
 
 local function run(self)
+  internal.trace.set_context(nil) -- it is not a part of what the go block does that happened to start it
   if contexts.on then continue_trace(self) end
   if self.message.again ~= "first" and not may_start(self) then return leave(self) end
   local worker = self.worker

@@ -50,8 +50,10 @@ local function start(self, level)
   self.handles, self.listeners, self.sockets, self.next_port = {}, {}, {}, FIRST_PORT
   self.open_files, self.pipes, self.signals, self.children = {}, {}, {}, {}
   self.subscriptions, self.term = 0, nil
-  local before = internal.host(self.number)
+  local before, context = internal.host(self.number), internal.trace.context()
+  internal.trace.set_context(nil) -- a program inherits nothing from the go block that starts it
   local main = core.go(f)
+  internal.trace.set_context(context)
   internal.host(before)
   self.main = main
   local born = self.born

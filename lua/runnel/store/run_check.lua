@@ -115,10 +115,10 @@ local function replay(work, row)
     outcome = ok and run_work.call(work, run) or { failed = true, err = err }
     ended:close()
   end)
-  local since, port = core.now(), nil
+  local since, port, is_idle = core.now(), nil, false
   repeat
-    _, port = core.alts({ ended, core.timeout(10) }, { priority = true })
-    local is_idle = run.waiters[1] and core.now() - run.active >= IDLE
+    port = select(2, core.alts({ ended, core.timeout(10) }, { priority = true }))
+    is_idle = run.waiters[1] and core.now() - run.active >= IDLE
   until port == ended or is_idle or core.now() - since >= RUN
   if not outcome and not run.blocked then
     run:leave(0) -- its go blocks end

@@ -5,6 +5,7 @@ local consumers = require "runnel.store.consumer"
 local counts = require "runnel.queue.count"
 local keys = require "runnel.store.keys"
 local table_of = require "runnel.store.run_table"
+local values = require "runnel.store.values"
 
 local run_look = {}
 
@@ -24,11 +25,12 @@ run_look.STATES = { "ready", "running", "sleeping", "waiting", "retrying", "bloc
 ---@field step string as in 'mail["alice"]'
 ---@field name string of the function
 ---@field number? integer its place among the steps of the run's own go block; nil: it is a step of another one
----@field state "done"|"failed"|"sleeping"|"waiting"
+---@field state "done"|"failed"|"sleeping"|"waiting"|"retrying"|"cancelled"
 ---@field began? integer in ms since 1970; nil: unknown
 ---@field ended? integer nil: it has not ended
 ---@field took? integer ms, until now if it has not ended
----@field result? any what it has returned, or its error
+---@field failures? integer how often it has failed, and was tried again
+---@field result? any what it has returned, or its last error
 
 -- ---- the names ----
 
@@ -113,6 +115,7 @@ local function state_of(row)
   return {
     id = row.id, state = row.state, since = row.since, due = row.due, step = row.step, line = row.line,
     note = row.note, error = row.error, started = row.made, failures = count and count.raises or 0,
+    parent = row.parent and { name = row.parent, id = row.parent_id },
   }
 end
 run_look.state_of = state_of
@@ -134,18 +137,32 @@ end
 
 -- ---- the steps of one ----
 
--- A row of run_table.STEPS as a step, at a time.
-local function step_of(row, scope, time)
+local ENDED <const> = { done = true, failed = true, cancelled = true }
+
+-- How often a step has failed, and its last error.
+local function failures_of(row)
+  local tried = values.read(row.form, row.value)
+  if type(tried) ~= "table" or type(tried.errors) ~= "table" then return 0 end
+  local last = tried.errors[#tried.errors]
+  return tried.n, type(last) == "table" and last[3] or nil
+end
+
+-- A row of run_table.STEPS as a step, at a time. `over`: when the run has ended.
+local function step_of(row, scope, time, over)
   local name, key = row.name, table_of.key_text(row)
   if row.scope == scope .. " > version" then name, key = "version", ("%q"):format(row.name) end
   local step = {
     name = name, step = ("%s[%s]"):format(name, key), number = tonumber(row.scope:sub(#scope + 4)) and row.step or nil,
     state = row.failed == 1 and "failed" or "done", began = row.began, ended = row.made,
   }
-  if row.expires then -- a sleep, or a wait that may end
+  if row.is_tried then
+    step.failures, step.result = failures_of(row)
+    step.state, step.ended = "retrying", nil
+  elseif row.expires then -- a sleep, or a wait that may end
     step.ended = name == "sleep" and row.expires <= time and row.expires or nil
     if not step.ended then step.state = name == "sleep" and "sleeping" or "waiting" end
   end
+  if over and not step.ended then step.state, step.ended = "cancelled", over end
   if step.began then step.took = math.max(0, (step.ended or time) - step.began) end
   return step
 end
@@ -159,12 +176,33 @@ local function is_before(a, b)
   return a.name < b.name
 end
 
+-- The rows of steps in their order: a row that only says how often a step was tried belongs to the step, unless the file
+-- has no other one of it. Those of tries of the run are left out. Also returns the former by the steps' rows.
+local function sorted(rows, scope)
+  local steps, tries, tried = {}, {}, {}
+  local function name_of(row, of) return of .. "\0" .. row.name .. "\0" .. table_of.key_text(row) end
+  for _, row in ipairs(rows) do
+    local of = row.scope:match "^(.*) > retry$"
+    if of then tries[name_of(row, of)] = row else steps[#steps + 1] = row end
+  end
+  for _, row in ipairs(steps) do
+    local name = name_of(row, row.scope)
+    tried[row], tries[name] = tries[name], nil
+  end
+  for _, row in pairs(tries) do
+    row.scope, row.is_tried = row.scope:match "^(.*) > retry$", true
+    if row.scope ~= scope then steps[#steps + 1] = row end
+  end
+  table.sort(steps, is_before)
+  return steps, tried
+end
+
 -- The step at which a run waits or has failed, if the file does not have it among the steps.
 local function add_last(steps, state, time)
   local is_over = state.state == "failed" or state.state == "retrying"
   if not state.step or not (is_over or state.state == "waiting") then return end
   for _, step in ipairs(steps) do
-    if not step.ended and not is_over then return end
+    if not step.ended and (not is_over or step.state == "retrying") then return end
   end
   steps[#steps + 1] = {
     step = state.step, name = state.step:match "^[^%[]*", state = is_over and "failed" or "waiting",
@@ -180,11 +218,14 @@ end
 ---@return runnel.store.RunStep[]? steps
 ---@return string|table[] rows those of the steps, for their results; or the error
 function run_look.steps(store, scope, state)
-  local rows, err = store:attempt("rows", table_of.STEPS, scope)
-  if not rows then return nil, err --[[@as string]] end
-  local time, steps = store:time(), {}
-  table.sort(rows, is_before)
-  for i, row in ipairs(rows) do steps[i] = step_of(row, scope, time) end
+  local all, err = store:attempt("rows", table_of.STEPS, scope)
+  if not all then return nil, err --[[@as string]] end
+  local time, steps, over = store:time(), {}, ENDED[state.state] and state.since or nil
+  local rows, tried = sorted(all, scope)
+  for i, row in ipairs(rows) do
+    steps[i] = step_of(row, scope, time, over)
+    if tried[row] then steps[i].failures = failures_of(tried[row]) end
+  end
   add_last(steps, state, time)
   return steps, rows
 end

@@ -33,12 +33,14 @@ local function text(value)
   return #all <= TEXT and all or all:sub(1, utf8.offset(all, 0, TEXT + 1) - 1) .. "..."
 end
 
+-- Steps whose keys the run's function has written down.
+local OWN <const> = { sleep = true, wait = true, version = true, result = true, now = true, random = true, id = true }
+
 -- A step as the page shows it: its key is an argument of the program's function, which may be secret.
 local function step_text(step, has_values)
   if step == nil then return nil end
   local name = step:match "^[^%[]*"
-  local is_own = name == "sleep" or name == "wait" or name == "version"
-  return text((has_values or is_own) and step or name)
+  return text((has_values or OWN[name]) and step or name)
 end
 
 local function run_of(state, has_values)

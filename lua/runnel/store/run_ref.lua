@@ -11,6 +11,7 @@ local steps = require "runnel.store.steps"
 local table_of = require "runnel.store.run_table"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.store.values"
+local waits = require "runnel.store.run_waits"
 
 local chan, now = core.chan, core.now
 
@@ -40,6 +41,7 @@ Ref.__index = Ref
 ---@field error? string of the last failure
 ---@field started integer when it was started
 ---@field failures integer how many tries have failed in a row
+---@field parent? { name: string, id: string|number } the run that has started it
 
 ---Checks the id of a run. An error is at the line that has called the caller.
 ---@param id any
@@ -90,7 +92,7 @@ function Ref:steps(opts)
   if not list then return nil, rows --[[@as string]] end
   for i, row in ipairs(rows --[[@as table[] ]]) do
     local step = list[i]
-    local is_shown = step.state == "failed" or step.state == "done" and opts and opts.results
+    local is_shown = step.state == "failed" and row.failed == 1 or step.state == "done" and opts and opts.results
     if is_shown then step.result = table_of.value(row.form, row.value) end
   end
   return list
@@ -115,17 +117,32 @@ end
 
 local RESULT <const> = { timeout = check.kinds.ms(0) }
 
+local function late(self, ms)
+  return nil, timed_out.new(("result: run %s had not ended after %s ms"):format(self.scope, decimal.text(ms)))
+end
+
+-- The result in the function of another run: a step.
+local function result_in_run(self, run, ms)
+  local result = waits.result(run, self, self.column, ms, outcome)
+  if not result then return late(self, ms) end
+  local value = table_of.value(result[1], result[2])
+  if result[3] then return nil, value end
+  return value
+end
+
 -- Ends a wait for a result.
 local Waiting = { __close = function(self) self.store:forget_reader(self) end }
 
----Waits until the run has ended, in whatever process, and returns what its function has returned.
+---Waits until the run has ended, in whatever process, and returns what its function has returned. In the function of a
+---run, it is a step.
 ---@param opts? { timeout?: number } ms
 ---@return any result nil, if it has failed or was cancelled
 ---@return any err its error, or the reason
 function Ref:result(opts)
   sign.own(self, "r", "result")
   check.options(opts, RESULT, "result")
-  local ms, bell, pause = opts and opts.timeout, chan(core.sliding_buffer(1)), SOON
+  local ms, bell, pause, run = opts and opts.timeout, chan(core.sliding_buffer(1)), SOON, steps.current()
+  if run and run.is_run then return result_in_run(self, run, ms) end
   local reader <close> = setmetatable({ store = self.store, hear = function() bell:put(true) end }, Waiting)
   self.store:add_reader(self.scope, reader)
   local file <close>, deadline = looking.new(self.store, bell), now() + (ms or math.huge)
@@ -138,7 +155,7 @@ function Ref:result(opts)
       return value
     end
     if deadline <= now() then
-      return nil, timed_out.new(("result: run %s had not ended after %s ms"):format(self.scope, decimal.text(ms)))
+      return late(self, ms)
     end
     file:wait(pause, deadline - now())
     pause = math.min(1.5 * pause, LATER)
@@ -149,16 +166,16 @@ end
 
 -- Stores a signal. Returns true; or nil, err if the run cannot get it.
 local function signal(self, name, form, data)
-  local store, stream = self.store, table_of.stream(self.name)
-  local changed, err = store:attempt("exec", table_of.SIGNAL, self.name, self.column, name, form, data, store:time(),
-    self.name, self.column, stream, store:time(), name)
+  local store, time = self.store, self.store:time()
+  local changed, err = store:attempt("exec", table_of.SIGNAL, self.name, self.column, name, form, data, time,
+    self.name, self.column, name, time)
   if not changed then return nil, err end
   if changed == 0 then
     local state, why = self:state()
     return nil, state and ("the run %s has ended: it is %s"):format(self.scope, state.state) or why
   end
   store:note_time()
-  store:ring(stream)
+  store:ring(name ~= table_of.CANCEL and table_of.stream(self.name) or nil) -- or those that it has started, too
   return true
 end
 
@@ -168,8 +185,7 @@ end
 ---@return true? sent, string? err the run has ended, or there is none
 function Ref:signal(name, value)
   sign.own(self, "r", "signal")
-  check.string(name, "the name of a signal", "signal")
-  if name == "" then error("signal: the name of a signal is not empty", 2) end
+  table_of.check_signal(name, "signal", 3)
   if value == nil then value = true end
   local form, data = values.encode(value, "the value")
   if not form then error("signal: " .. data, 2) end

@@ -109,12 +109,14 @@ local function value_text(form, value)
 end
 
 local function result_text(step, row)
-  if not row then return step.result and "error: " .. first_line(step.result) or "" end
-  if step.state == "sleeping" or step.state == "waiting" then
-    return row.expires and ("until %s"):format(date(row.expires)) or ""
+  local more = step.failures and (" after %d failed tries"):format(step.failures) or ""
+  if step.state == "sleeping" or step.state == "waiting" or step.state == "retrying" then
+    local at = row and row.expires and "until " .. date(row.expires) or ""
+    return at .. (step.state == "retrying" and ("%s: %s"):format(more, first_line(step.result)) or "")
   end
-  if step.state ~= "failed" then return value_text(row.form, row.value) end
-  local err = values.read(row.form, row.value)
+  if step.state == "cancelled" then return step.state end
+  if step.state ~= "failed" then return value_text(row.form, row.value) .. more end
+  local err = row and values.read(row.form, row.value) or step.result
   return "error: " .. first_line(type(err) == "table" and err.message or tostring(err))
 end
 

@@ -17,12 +17,13 @@ local run_ref = require "runnel.store.run_ref"
 local run_work = require "runnel.store.run_work"
 local running = require "runnel.queue.running"
 local sign = require "runnel.internal.sign"
+local steps = require "runnel.store.steps"
 local streams = require "runnel.store.stream"
 local table_of = require "runnel.store.run_table"
 local values = require "runnel.store.values"
 local worker = require "runnel.queue.worker"
 
-local kinds = check.kinds
+local internal, kinds = core.internal, check.kinds
 
 local runs = {}
 
@@ -71,7 +72,32 @@ local function is_equal(a, b)
   return true
 end
 
----Starts a run, unless there is one with that id: then it returns that one. It is on the disk when this returns.
+-- Starts a run, for the program or for a run, whose step `of` that is.
+local function start(self, id, argument, form, data, parent, of)
+  local id_form, id_data = values.encode(id, "the id")
+  local store, column, stream = self.store, table_of.key(self.name, id), table_of.stream(self.name)
+  local rows, err = store:attempt("last", table_of.START,
+    self.name, column, form, data, store:time(), stream, parent and parent.work.name, parent and parent.id,
+    stream, id_form, id_data, values.size(id_data), store:time(),
+    self.name, column)
+  if not rows then return nil, err end
+  if not rows[1] and parent then
+    parent:look_for_cancel()
+    if parent.cancels then parent:raise_cancellation(of) end
+  end
+  if not rows[1] then return nil, ("the stream %q is missing"):format(stream) end
+  local row, _, _, entry = rows[1], values.encode(argument, "the argument")
+  if not is_equal(table_of.value(row.form, row.value), values.of(entry)) then
+    local given = type(data) == "table" and data[1] or data
+    internal.raise(("start: there is a run %q of %s with another argument: it has %s, and this call has %s")
+      :format(tostring(id), self.name, shown(row.form, row.value), shown(form, given)))
+  end
+  store:ring(stream)
+  return run_ref.new(store, self.name, id)
+end
+
+---Starts a run, unless there is one with that id: then it returns that one. It is on the disk when this returns. In the
+---function of a run, it is a step, and that run is the parent of the new one.
 ---@param id string|number
 ---@param argument? any what `once` can store; the function of the run gets it
 ---@return runnel.store.RunRef? run, string? err
@@ -80,23 +106,14 @@ function Runs:start(id, argument)
   run_ref.check_id(id, "start")
   local form, data = values.encode(argument, "the argument")
   if not form then error("start: " .. data, 2) end
-  local id_form, id_data = values.encode(id, "the id")
-  local store, column, stream = self.store, table_of.key(self.name, id), table_of.stream(self.name)
-  local rows, err = store:attempt("last", table_of.START,
-    self.name, column, form, data, store:time(), stream,
-    stream, id_form, id_data, values.size(id_data), store:time(),
-    self.name, column)
-  if not rows then return nil, err end
-  if not rows[1] then return nil, ("the stream %q is missing"):format(stream) end
-  local row, _, _, entry = rows[1], values.encode(argument, "the argument")
-  local is_same = is_equal(table_of.value(row.form, row.value), values.of(entry))
-  if not is_same then
-    local given = type(data) == "table" and data[1] or data
-    error(("start: there is a run %q of %s with another argument: it has %s, and this call has %s"):format(tostring(id),
-      self.name, shown(row.form, row.value), shown(form, given)), 2)
-  end
-  store:ring(stream)
-  return run_ref.new(store, self.name, id)
+  local run = steps.current()
+  if not (run and run.is_run) then return start(self, id, argument, form, data) end
+  run:value("start", { self.name, id }, function(doing)
+    local ref, err = start(self, id, argument, form, data, run, doing.of)
+    if not ref then error(err, 0) end
+    return true
+  end)
+  return run_ref.new(self.store, self.name, id)
 end
 
 -- ---- looking ----

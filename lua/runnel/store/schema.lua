@@ -239,13 +239,17 @@ local RUNS <const> = with_checks [[
     note text,                         -- what the program says about it
     error text,                        -- of the last failure
     cancelled text,                    -- the reason for which it was cancelled, once it has been raised in it
+    parent text,                       -- the run that has started it: its name, and its id
+    parent_id,
     primary key(name, id)) without rowid;
   create index runnel_run_state on runnel_run(name, state, id, due, seq);
+  create index runnel_run_parent on runnel_run(parent, parent_id) where parent is not null;
   create table runnel_signal(          -- signals that no run has taken
     seq integer primary key autoincrement,
     name text not null,                -- of the run
     id not null,
-    signal text not null,              -- its name; empty: the run is to be cancelled
+    signal text not null,              -- its name; empty: the run is to be cancelled; x'01': a run has ended for whose
+                                       -- result it waits; x'02': the run `form`, `value` waits for the result
     form text not null,
     value,
     made integer not null $time);
