@@ -1,5 +1,5 @@
--- A model works on tasks with tools, and may ask a person, for whose answer it waits, days if need be. What the model has
--- said, and what the tools have done, is kept, and paid for, once. Needs luv, libcurl and libsqlite3.
+-- A model works on tasks with tools, and may ask a person, for whose answer it waits, days if need be. What the model
+-- has said, and what the tools have done, is kept, and paid for, once. Needs luv, libcurl and libsqlite3.
 --
 --     runnel examples/recipes/agent.lua tasks.db 8080 https://model.example/turn
 --     curl localhost:8080/tasks/1 -d '"How many users are there?"'; curl localhost:8080/tasks/1
@@ -7,7 +7,7 @@
 
 local http = require "runnel.http"
 local path, port, url = ...
-local store = require("runnel.store").open(path)
+local store, NOW <const> = require("runnel.store").open(path), { timeout = 0 }
 
 -- The model gets the whole talk, and answers with { tool =, input = }, { question = } or { result = }.
 local think = store:once("think", function(_, talk)
@@ -34,8 +34,6 @@ end)
 local function get(req) return assert(tasks:get(req.params.id)) end
 assert(http.serve(tonumber(port), http.router {
   ["POST /tasks/:id"] = function(req) return tasks:start(req.params.id, req:json()) and 202 end,
-  ["GET /tasks/:id"] = function(req)
-    return 200, nil, { state = get(req):state(), result = get(req):result { timeout = 0 } }
-  end,
+  ["GET /tasks/:id"] = function(req) return 200, nil, { state = get(req):state(), result = get(req):result(NOW) } end,
   ["POST /tasks/:id/answer"] = function(req) return get(req):signal("answer", req:json()) and 202 or 410 end,
 }))

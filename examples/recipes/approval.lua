@@ -1,5 +1,5 @@
--- Orders over HTTP: each is charged, waits up to a week for an approval, and is shipped, or else its money goes back. It
--- goes on after any restart, and each step is repeated until it succeeds. Needs luv, libcurl and libsqlite3.
+-- Orders over HTTP: each is charged, waits up to a week for an approval, and is shipped, or else its money goes back.
+-- It goes on after any restart, and each step is repeated until it succeeds. Needs luv, libcurl and libsqlite3.
 --
 --     runnel examples/recipes/approval.lua orders.db 8080 https://pay.example https://mail.example
 --     curl localhost:8080/orders/17 -d '{"cents":500,"to":"alice"}'; curl localhost:8080/orders/17

@@ -1,5 +1,5 @@
--- Each night at 03:00 in Berlin, the sum of the day before is posted as a report. A night in which the program was off is
--- made up for when it starts. Another program writes the rows of the table. Needs libcurl and libsqlite3.
+-- Each night at 03:00 in Berlin, the sum of the day before is posted as a report. A night in which the program was off
+-- is made up for when it starts. Another program writes the rows of the table. Needs libcurl and libsqlite3.
 --
 --     runnel examples/recipes/report.lua shop.db https://chat.example/reports
 

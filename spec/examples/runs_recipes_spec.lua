@@ -66,7 +66,8 @@ describe("recipes of durable runs", function()
   -- Asks the recipe, again and again while its host is down.
   local function ask(method, path, json)
     return rn.retry(function()
-      return assert(http.request { method = method, url = "http://app:8080" .. path, json = json, timeout = 1000, fail = true })
+      local url = "http://app:8080" .. path
+      return assert(http.request { method = method, url = url, json = json, timeout = 1000, fail = true })
     end, { tries = 20, backoff = 100 })
   end
 
@@ -102,8 +103,9 @@ describe("recipes of durable runs", function()
     assert.same({ "done", "approved by carol" }, { one.state, one.note })
     assert.same({ "done", "not approved" }, { two.state, two.note })
     table.sort(list)
-    assert.same({ "0 /charge 500", "0 /charge 700", "3 /mail it is shipped", "7 /mail your money is back", "7 /refund 700" },
-      list)
+    assert.same({
+      "0 /charge 500", "0 /charge 700", "3 /mail it is shipped", "7 /mail your money is back", "7 /refund 700",
+    }, list)
   end)
 
   it("drip: four mails come in a month, and none after the end of a subscription", function()

@@ -68,16 +68,17 @@ rn.exit(0)
   end)
 
   it("are listed by their names and states", function()
-    shows("^later:\nid .*\nw +ready .*\n\norder:\nid .*\n17 +done .*\nf +failed .*\ns +sleeping .*\nw +waiting ", "work.db",
-      "list")
+    shows("^later:\nid .*\nw +ready .*\n\norder:\nid .*\n17 +done .*\nf +failed .*\ns +sleeping .*\nw +waiting ",
+      "work.db", "list")
     shows("^order:\nid [^\n]*\nw +waiting [^\n]*it waits\n$", "work.db", "list", "order", "waiting")
     shows("^order:\nid [^\n]*\n17 +done [^\n]*\n$", "work.db", "list", "done")
     shows("^there are no such runs\n$", "work.db", "list", "blocked")
   end)
 
   it("are shown with their steps", function()
-    shows("^run +f of order\nstate +failed for .*\nat +mail%[\"alice\"%] at app.lua:10\nerror +no mail server\nnote +it fails\n"
-      .. 'started .*\n\n +step .*\n1 +charge%[5%] .* "receipt 5"\n +mail%["alice"%] .* error: no mail server\n$',
+    shows('^run +f of order\nstate +failed for .*\nat +mail%["alice"%] at app.lua:10\nerror +no mail server\n'
+      .. 'note +it fails\nstarted .*\n\n +step .*\n'
+      .. '1 +charge%[5%] .* "receipt 5"\n +mail%["alice"%] .* error: no mail server\n$',
       "work.db", "show", "f")
     shows('^run +17 of order\nstate +done .*\nresult +"ends"\n', "work.db", "show", "order/17")
     shows("\n2 +sleep%[1000000000%] .* so far +until ", "show", "work.db", "s")
@@ -89,8 +90,9 @@ rn.exit(0)
     shows("^f of order is started again, from mail on\n$", "work.db", "restart", "f", "mail")
     shows("^17 of order is forgotten\n$", "work.db", "forget", "17")
     local store <close> = stores.open(dir.path .. "/work.db")
-    assert.same({ { id = "s", signal = "", value = '"no stock"' }, { id = "w", signal = "approved", value = '{"by":"bob"}' } },
-      store.db:rows "select id, signal, value from runnel_signal order by id")
+    assert.same({
+      { id = "s", signal = "", value = '"no stock"' }, { id = "w", signal = "approved", value = '{"by":"bob"}' },
+    }, store.db:rows "select id, signal, value from runnel_signal order by id")
     local orders = store:runs "order"
     assert.equal("ready", orders:get("f"):state().state)
     assert.equal(1, #orders:get("f"):steps())
@@ -101,7 +103,8 @@ rn.exit(0)
     dir:write("new.lua", (PROGRAM:gsub("charge%(5%)", "charge(6)")))
     local status, out = run("check", "work.db", "new.lua", "x")
     assert.equal(1, status)
-    assert.matches("\ns of order cannot go on: charge%[6%] at new.lua:6: run order%[\"s\"%]: step 1 is charge%[6%] now", "\n" .. out)
+    assert.matches('\ns of order cannot go on: charge%[6%] at new.lua:6: run order%["s"%]: step 1 is charge%[6%] now',
+      "\n" .. out)
     assert.matches("\nruns that have not ended: 3; this program cannot continue: 3\n$", out)
     dir:write("same.lua", (PROGRAM:gsub('store:runs%("news"', 'store:runs("later", function() end)\n%0')))
     assert.same({ 0, "runs that have not ended: 3; this program cannot continue: 0\n", "" },

@@ -319,7 +319,8 @@ describe("runnel.monitor", function()
     -- The answer to a question, which has a text.
     local function ask(question, pattern)
       local stream = p:open_stream(pattern)
-      local _, answer = p:post("/runs?", "text=" .. question:gsub("[^%w]", function(c) return ("%%%02X"):format(c:byte()) end))
+      local text = question:gsub("[^%w]", function(c) return ("%%%02X"):format(c:byte()) end)
+      local _, answer = p:post("/runs?", "text=" .. text)
       local number = tonumber(answer:match "\"number\":(%d+)")
       for _, message in ipairs(monitored.messages(stream())) do
         for _, result in ipairs(message.r) do

@@ -163,7 +163,9 @@ describe("who looks at the runs of a store", function()
       rn.sleep(1000)
       assert.same({ "1 charge[5] done 30 -", "2 sleep[259200000] sleeping 970 -" }, lines_of(r:steps()))
       rn.sleep(3 * DAY)
-      local wanted = { "1 charge[5] done 30 receipt 5", "2 sleep[259200000] done 259200000 -", '- ship["a book"] done 4 -' }
+      local wanted = {
+        "1 charge[5] done 30 receipt 5", "2 sleep[259200000] done 259200000 -", '- ship["a book"] done 4 -',
+      }
       local all = table.move(wanted, 1, 3, 1, {})
       all[4] = '3 wait["approved"] waiting 966 -'
       assert.same(all, lines_of(r:steps { results = true }))
@@ -192,7 +194,8 @@ describe("who looks at the runs of a store", function()
     runs:start(17):result()
     local text = table.concat(run_view.overview(store), "\n")
     assert.matches("runs +total +ready .* failed +cancelled +processes\norder +1 +0 .* 1 +0 +1\n", text)
-    assert.matches('\n\norder, failed:\n  17 for [^;]+; mail%["alice"%] at [^ ]*run_look_spec.lua:%d+: no mail server$', text)
+    assert.matches("\n\norder, failed:\n  17 for [^;]+; "
+      .. 'mail%["alice"%] at [^ ]*run_look_spec.lua:%d+: no mail server$', text)
     local lines = run_view.lines({ store }, "17")
     assert.equal("run        17 of order", lines[1])
     assert.matches('mail%["alice"%] .* error: no mail server$', lines[#lines])

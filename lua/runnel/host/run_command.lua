@@ -174,10 +174,10 @@ end
 function command.check(file, words)
   local program = table.remove(words, 1)
   if not program then wrong_usage "check needs a program" end
-  arg = table.move(words, 1, #words, 1, { [0] = program }) -- luacheck: ignore 112 (the program's)
+  arg = table.move(words, 1, #words, 1, { [0] = program }) -- luacheck: ignore 121 (the program's)
   local result = must(require("runnel.store.run_check").check(file, program))
   for _, run in ipairs(result.blocked) do
-    local at = run.step and run.line and ("%s at %s: "):format(run.step, run.line) or run.step and run.step .. ": " or ""
+    local at = run.step and run.step .. (run.line and " at " .. run.line or "") .. ": " or ""
     print(("%s of %s cannot go on: %s%s"):format(look().shown(run.id), run.name, at, run.error))
   end
   print(("runs that have not ended: %d; this program cannot continue: %d"):format(result.checked, #result.blocked))

@@ -47,8 +47,9 @@ local LIST = {
     .. "STAGE.OUTPUT), at most ten a second, until a key is pressed" },
   { "queues", "[conn]", "show the queues of a NATS server or a store, and who works on them: of a connection or a "
     .. "store, of a URL, or of all that the program has open" },
-  { "runs", "[run]", "show the durable runs of the stores that the program has open: how many there are in each state; or "
-    .. "those of a name, in a state, or of a name in a state; or one, by its id, with its steps and their times" },
+  { "runs", "[run]", "show the durable runs of the stores that the program has open: how many there are in each "
+    .. "state; or those of a name, in a state, or of a name in a state; or one, by its id, with its steps and their "
+    .. "times" },
   { "bt", "ID", "show the traceback of a go block" },
   { "cancel", "ID", "cancel a go block" },
   { "time", "expr", "evaluate an expression and print how long it took" },

@@ -41,7 +41,8 @@ local function has_runs(store)
   return rows[1] ~= nil
 end
 
-local NAMES <const> = "select substr(name, 13) as name from runnel_stream where name glob 'runnel-runs-?*' order by name"
+local NAMES <const> = "select substr(name, 13) as name from runnel_stream where name glob 'runnel-runs-?*' "
+  .. "order by name"
 
 ---The names of the runs that a store has.
 ---@param store runnel.store.Store
@@ -57,8 +58,8 @@ end
 
 -- ---- how many ----
 
--- By the states in the file: how many, and how many of them are running or ready in truth (run_table.SHOW). All of it is
--- in the index.
+-- By the states in the file: how many, and how many of them are running or ready in truth (run_table.SHOW). All of it
+-- is in the index.
 local COUNT <const> = ([[
 select state, count(*) as n,
     coalesce(sum(case when state in ('ready', 'retrying') or due <= ?1 then seq in $HELD end), 0) as running,
@@ -176,8 +177,8 @@ local function is_before(a, b)
   return a.name < b.name
 end
 
--- The rows of steps in their order: a row that only says how often a step was tried belongs to the step, unless the file
--- has no other one of it. Those of tries of the run are left out. Also returns the former by the steps' rows.
+-- The rows of steps in their order: a row that only says how often a step was tried belongs to the step, unless the
+-- file has no other one of it. Those of tries of the run are left out. Also returns the former by the steps' rows.
 local function sorted(rows, scope)
   local steps, tries, tried = {}, {}, {}
   local function name_of(row, of) return of .. "\0" .. row.name .. "\0" .. table_of.key_text(row) end
@@ -211,7 +212,8 @@ local function add_last(steps, state, time)
   }
 end
 
----The steps of a run that are in the file, in the order in which they began; and the one at which it waits or has failed.
+---The steps of a run that are in the file, in the order in which they began; and the one at which it waits or has
+---failed.
 ---@param store runnel.store.Store which has runs
 ---@param scope string of the run
 ---@param state runnel.store.RunState

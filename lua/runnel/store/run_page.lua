@@ -97,8 +97,8 @@ end
 
 ---The answer to a question of the page, as JSON. Waits.
 ---@param stores runnel.store.Store[]
----@param asked string JSON: the number of a store, a name of runs, a state, the id after which its page of runs begins, and
----the id of the run to be shown; or less
+---@param asked string JSON: the number of a store, a name of runs, a state, the id after which its page of runs begins,
+---and the id of the run to be shown; or less
 ---@param has_values boolean whether keys of steps are shown
 ---@return string? json, string? err
 function run_page.answer(stores, asked, has_values)

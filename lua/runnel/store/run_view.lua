@@ -14,8 +14,8 @@ local date = queue_view.date
 -- How many runs of a state that somebody should look at are shown, and the longest texts, in bytes.
 local TROUBLES <const>, VALUE <const> = 5, 60
 
----The states that somebody should look at.
-run_view.TROUBLE = { "failed", "blocked", "retrying" }
+-- The states that somebody should look at.
+local TROUBLE <const> = { "failed", "blocked", "retrying" }
 
 local function add_all(lines, more) table.move(more, 1, #more, #lines + 1, lines) end
 
@@ -72,6 +72,19 @@ function run_view.list(list, time)
   return width.columns(rows, { false, false, true, true })
 end
 
+-- Adds the first of `n` runs in a state. Returns why they are not known.
+local function add_troubles(lines, store, name, state, n)
+  local list, err = look.list(store, name, state, nil, TROUBLES)
+  if not list then return err end
+  if #list == 0 then return nil end
+  add_all(lines, { "", ("%s, %s:"):format(name, state) })
+  for _, run in ipairs(list) do
+    local since = span(store:time() - run.since)
+    lines[#lines + 1] = ("  %s for %s; %s"):format(look.shown(run.id), since, place(run))
+  end
+  if n > #list then lines[#lines + 1] = ("  and %d more"):format(n - #list) end
+end
+
 ---The runs of a store: how many there are in each state, and the first ones that somebody should look at.
 ---@param store runnel.store.Store
 ---@return string[]? lines, string? err
@@ -80,19 +93,10 @@ function run_view.overview(store)
   if not counts then return nil, err end
   local lines = run_view.counts(counts)
   for _, one in ipairs(counts) do
-    for _, state in ipairs(run_view.TROUBLE) do
-      if one.states[state] then
-        local list, problem = look.list(store, one.name, state, nil, TROUBLES)
-        if not list then return nil, problem end
-        if #list > 0 then
-          local more = one.states[state] - #list
-          add_all(lines, { "", ("%s, %s:"):format(one.name, state) })
-          for _, run in ipairs(list) do
-            lines[#lines + 1] = ("  %s for %s; %s"):format(look.shown(run.id), span(store:time() - run.since), place(run))
-          end
-          if more > 0 then lines[#lines + 1] = ("  and %d more"):format(more) end
-        end
-      end
+    for _, state in ipairs(TROUBLE) do
+      local n = one.states[state] or 0
+      local problem = n > 0 and add_troubles(lines, store, one.name, state, n) or nil
+      if problem then return nil, problem end
     end
   end
   return lines
@@ -125,7 +129,8 @@ local function step_lines(steps, rows)
   local cells = { { "", "step", "began", "took", "result" } }
   for i, step in ipairs(steps) do
     local took = step.took and short.duration(step.took) or "-"
-    cells[i + 1] = { step.number or rows[i] and "go" or "", width.cut(step.step:gsub("%c", " "), VALUE), date(step.began or step.ended),
+    local name = width.cut(step.step:gsub("%c", " "), VALUE)
+    cells[i + 1] = { step.number or rows[i] and "go" or "", name, date(step.began or step.ended),
       (step.ended or not step.took) and took or took .. " so far", result_text(step, rows[i]) }
   end
   return width.columns(cells, { true, false, false, true })
@@ -174,8 +179,8 @@ local function contains(list, word)
   return false
 end
 
--- What a store has for the words of a command: an overview, the runs of a name or in a state, or one run. Nil, err if it
--- has no such run.
+-- What a store has for the words of a command: an overview, the runs of a name or in a state, or one run. Nil, err if
+-- it has no such run.
 local function answer(store, text)
   if text == "" then return run_view.overview(store) end
   local names, err = look.names(store)
