@@ -54,7 +54,7 @@ local store = { hand_back = hand_back.hand_back }
 ---@field private noted? integer when the time was last noted in the file; nil: it need not be
 ---@field version integer that of the tables which the file is known to have (runnel.store.schema)
 ---@field is_closed boolean
----@field registered? table<string, function> only the program is checked (runnel.store.run_check): its functions of runs
+---@field registered? table<string, function> only the program is checked (run_check): its functions of runs
 ---@field refuse? fun() only the program is checked: raises in place of an effect
 local Store = { __name = "runnel.store" }
 Store.__index = Store

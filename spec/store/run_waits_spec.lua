@@ -1,4 +1,4 @@
--- What runs of a store wait for: several things at a time, other runs that they have started, and the next try of a step.
+-- What runs of a store wait for: several things at a time, other runs that they have started, the next try of a step.
 
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
@@ -309,7 +309,7 @@ describe("a run of a store", function()
       local story = {}
       for line in letter.traceback:gmatch "[^\n]+" do story[#story + 1] = line end
       for i = 1, 3 do
-        assert.matches('^%d+%-%d%d%-%d%dT[%d:]+Z  mail%["alice"%] at .*run_waits_spec.lua:%d+: no ' .. i .. "$", story[i])
+        assert.matches('^%d+%-%d%d%-%d%dT[%d:]+Z  mail%["alice"%] at .*_spec.lua:%d+: no ' .. i .. "$", story[i])
       end
     end)
 

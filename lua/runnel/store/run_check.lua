@@ -115,7 +115,8 @@ local function replay(work, row)
     outcome = ok and run_work.call(work, run) or { failed = true, err = err }
     ended:close()
   end)
-  local since, port, is_idle = core.now(), nil, false
+  local since = core.now()
+  local port, is_idle
   repeat
     port = select(2, core.alts({ ended, core.timeout(10) }, { priority = true }))
     is_idle = run.waiters[1] and core.now() - run.active >= IDLE
