@@ -25,7 +25,8 @@ local ELSEWHERE = {
 }
 for of, names in pairs {
   r = "steps forget restart cancel signal result state", runs = "start get list drain wait",
-  store = "runs schedule schedules", schedule = "state pause resume run_now remove", run = "sleep wait now random id version note",
+  store = "runs schedule schedules", schedule = "state pause resume run_now remove",
+  run = "sleep wait now random id version note",
 } do
   for name in names:gmatch "%S+" do
     ELSEWHERE[of .. ":" .. name] = "runs are statements of SQLite, as store:once, and waits of core"

@@ -1,4 +1,5 @@
--- For tests/browser/page.mjs: a program with runs of a store in several states, as many that are done as its argument says.
+-- For tests/browser/page.mjs: a program with runs of a store in several states, as many that are done as its argument
+-- says.
 
 local rn = require "runnel"
 local monitor <close> = require("runnel.monitor").listen(0)
