@@ -175,7 +175,7 @@ local function ask_runs(self, number, _, _, text)
   if self.questions > QUESTIONS then return answer(false, "the store is slow: it has not answered yet") end
   guard.go(function(_, err) answer(false, internal.error_text(err)) end, nil, function()
     core.rename "the monitor's look at runs"
-    local json, err = require("runnel.store.run_page").answer(stores, text, self.show == short.value)
+    local json, err = require("runnel.store.runs.run_page").answer(stores, text, self.show == short.value)
     answer(json ~= nil, json or tostring(err))
   end)
 end

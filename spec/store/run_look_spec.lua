@@ -1,4 +1,4 @@
--- runnel.store.run_look and run_view: what the runs of a store are like, for those who look at them.
+-- runnel.store.runs.run_look and run_view: what the runs of a store are like, for those who look at them.
 
 local process = require "spec.support.process"
 local rn = require "runnel"
@@ -6,10 +6,10 @@ local sim = require "runnel.sim"
 
 describe("who looks at the runs of a store", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
-  local look = require "runnel.store.run_look"
-  local page = require "runnel.store.run_page"
+  local look = require "runnel.store.runs.run_look"
+  local page = require "runnel.store.runs.run_page"
   local json = require "runnel.json"
-  local run_view = require "runnel.store.run_view"
+  local run_view = require "runnel.store.runs.run_view"
   local stores = require "runnel.store"
   local dir, store
 

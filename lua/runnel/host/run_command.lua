@@ -38,9 +38,9 @@ local function must(result, err, ...)
   return result, err, ...
 end
 
-local function view() return require "runnel.store.run_view" end
+local function view() return require "runnel.store.runs.run_view" end
 
-local function look() return require "runnel.store.run_look" end
+local function look() return require "runnel.store.runs.run_look" end
 
 local function print_lines(lines)
   for _, line in ipairs(lines) do print(line) end

@@ -294,7 +294,7 @@ function command.runs(ui, rest)
     if owner.runs then stores[#stores + 1] = owner end
   end
   if #stores == 0 then fail "this program has no store open" end
-  local ok, lines, err = call(ui, function() return require("runnel.store.run_view").lines(stores, rest) end)
+  local ok, lines, err = call(ui, function() return require("runnel.store.runs.run_view").lines(stores, rest) end)
   if not ok then return end
   if not lines then fail("%s", tostring(err)) end
   print_lines(ui, lines)

@@ -103,7 +103,7 @@ function argument.runs(_, add)
       if type(of.f) == "table" then add(name) end
     end
   end
-  for _, state in ipairs(#stores > 0 and require("runnel.store.run_look").STATES or {}) do add(state) end
+  for _, state in ipairs(#stores > 0 and require("runnel.store.runs.run_look").STATES or {}) do add(state) end
 end
 
 -- Commands that take an expression.

@@ -3,7 +3,7 @@
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local decimal = require "runnel.internal.decimal"
-local look = require "runnel.store.run_look"
+local look = require "runnel.store.runs.run_look"
 local looking = require "runnel.store.looking"
 local sign = require "runnel.internal.sign"
 local sqlite = require "runnel.sqlite"

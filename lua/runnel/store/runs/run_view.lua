@@ -1,7 +1,7 @@
 ---Runs as lines of text: for `runnel runs` and the prompt.
 
 local decimal = require "runnel.internal.decimal"
-local look = require "runnel.store.run_look"
+local look = require "runnel.store.runs.run_look"
 local queue_view = require "runnel.queue.view"
 local short = require "runnel.internal.short"
 local values = require "runnel.store.values"

@@ -3,7 +3,7 @@
 local core = require "runnel.core"
 local json = require "runnel.json"
 local keys = require "runnel.store.keys"
-local look = require "runnel.store.run_look"
+local look = require "runnel.store.runs.run_look"
 local short = require "runnel.internal.short"
 
 local run_page = {}
