@@ -42,7 +42,7 @@ local STREAMS <const> = {
 }
 local RUNS <const> = {
   'update runnel_run set made = made - ?1, since = since - ?1, due = due - ?1',
-  "update runnel_signal set made = made - ?1",
+  "update runnel_signal set made = made - ?1", "update runnel_once set began = began - ?1",
   [[update runnel_schedule set made = made - ?1, paused = paused - ?1,
     last = case when cron is null then last - ?1 else last end]],
 }

@@ -12,6 +12,7 @@ local keepers = require "runnel.store.keeper"
 local names = require "runnel.queue.names"
 local options = require "runnel.queue.options"
 local rates = require "runnel.store.rate"
+local look = require "runnel.store.runs.run_look"
 local run_ref = require "runnel.store.run_ref"
 local run_work = require "runnel.store.run_work"
 local running = require "runnel.queue.running"
@@ -131,8 +132,7 @@ function Runs:get(id)
 end
 
 local LIST <const> = {
-  state = kinds.one_of { "ready", "running", "sleeping", "waiting", "retrying", "blocked", "done", "failed",
-    "cancelled" },
+  state = kinds.one_of(look.STATES),
   after = true, limit = kinds.integer(1),
 }
 
@@ -149,11 +149,8 @@ function Runs:list(opts)
     run_ref.check_id(opts.after, "list: after")
     after = table_of.key(self.name, opts.after)
   end
-  local rows, err = self.store:attempt("rows", table_of.LIST, self.store:time(), table_of.stream(self.name), self.name,
-    after, opts.state, opts.limit or 100)
-  if not rows then return nil, err end
-  for i, row in ipairs(rows) do rows[i] = run_ref.state_of(row) end
-  return rows
+  local list, err = look.list(self.store, self.name, opts.state, after, opts.limit or 100)
+  return list, err
 end
 
 -- ---- the end ----

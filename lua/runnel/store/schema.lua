@@ -233,6 +233,7 @@ local STREAMS <const> = with_checks [[
 
 -- Runs. Their steps and results are in runnel_once, their deliveries in a stream for each name.
 local RUNS <const> = with_checks [[
+  alter table runnel_once add column began integer $time; -- of a step of a run: when it was begun
   create table runnel_run(
     name text not null,                -- of the runs, as in runnel_once
     id not null,                       -- of the run, as the key in runnel_once
@@ -251,6 +252,7 @@ local RUNS <const> = with_checks [[
     parent text,                       -- the run that has started it: its name, and its id
     parent_id,
     primary key(name, id)) without rowid;
+  create index runnel_run_state on runnel_run(name, state, id, due, seq);
   create index runnel_run_parent on runnel_run(parent, parent_id) where parent is not null;
   create table runnel_signal(          -- signals that no run has taken
     seq integer primary key autoincrement,

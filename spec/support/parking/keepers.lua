@@ -208,7 +208,7 @@ for name, arguments in pairs {
 end
 
 for name, arguments in pairs {
-  result = {}, state = {}, signal = { "name" }, cancel = {}, restart = {}, forget = {},
+  result = {}, state = {}, steps = {}, signal = { "name" }, cancel = {}, restart = {}, forget = {},
 } do
   stores["runs r:" .. name] = function(s, call)
     local store <close> = s.open()
