@@ -272,6 +272,9 @@ function Host:move_clock(ms)
   sign.own(self, "host", "move_clock")
   check.ms(ms, -(self.world:time() + self.skew) // 1 | 0, "move_clock: ms") -- not before 1970
   self.skew = self.skew + ms
+  for _, database in ipairs(self.world.databases) do -- schedules look at the clock now and then
+    if database.host.machine == self.machine then database:clock_moved() end
+  end
   self.world:log(self, nil, "its clock moves by %g ms", ms)
 end
 

@@ -71,6 +71,9 @@ local KEEP <const> = "insert or replace into runnel_once(scope, name, key, step,
   .. "values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 local FORGET <const> = "delete from runnel_once where scope = '' and name = ? and key = ?"
 local KEEP_AND_FORGET <const> = KEEP .. "; " .. steps.FORGET
+-- Of a step of a run: with the time when it was begun, which only files with runs have a column for.
+local KEEP_BEGUN <const> = KEEP:gsub("%(scope", "(began, scope"):gsub("%?", "?, ?", 1)
+local KEEP_BEGUN_AND_FORGET <const> = KEEP_BEGUN .. "; " .. steps.FORGET
 
 -- Runs a statement. An error is raised at the program's line.
 local function must(self, statements, kind, sql, ...)
@@ -131,16 +134,23 @@ local function find(self, call, key, text, step, scope)
   return entry, false
 end
 
--- Writes a result, or an error; and forgets the steps of the scope `inner`, unless that is nil. Returns the entry.
-local function keep(self, statements, scope, key, step, failed, value, inner)
+-- Writes a result, or an error; and forgets the steps of the scope `inner`, unless that is nil. `begun`: a step of a
+-- run. Returns the entry.
+local function keep(self, statements, scope, key, step, begun, failed, value, inner)
   local form, data, entry = values.encode(value, failed and "the error" or "the result")
   if not form then internal.raise(("once %s: %s"):format(self.name, data)) end
   local made = self.store:time()
   local expires = self.expires and made + self.expires or nil
-  if inner then
-    must_keep(self, statements, KEEP_AND_FORGET, scope, self.name, key, step, 0, form, data, made, expires, inner)
+  local flag, began = failed and 1 or 0, begun and begun.began
+  if began and inner then
+    must_keep(self, statements, KEEP_BEGUN_AND_FORGET, began, scope, self.name, key, step, flag, form, data, made,
+      expires, inner)
+  elseif began then
+    must_keep(self, statements, KEEP_BEGUN, began, scope, self.name, key, step, flag, form, data, made, expires)
+  elseif inner then
+    must_keep(self, statements, KEEP_AND_FORGET, scope, self.name, key, step, flag, form, data, made, expires, inner)
   else
-    must_keep(self, statements, KEEP, scope, self.name, key, step, failed and 1 or 0, form, data, made, expires)
+    must_keep(self, statements, KEEP, scope, self.name, key, step, flag, form, data, made, expires)
   end
   entry.failed, entry.expires = failed or nil, expires
   return entry
@@ -170,21 +180,21 @@ local function try(self, inner, ...)
 end
 
 -- The same in a transaction, in which it also keeps the result. Returns the entry.
-local function try_in_transaction(self, scope, inner, key, step, ...)
+local function try_in_transaction(self, scope, inner, key, step, begun, ...)
   local call <close> = steps.enter(inner) -- luacheck: ignore 211
   local arguments = table.pack(...)
   local n = arguments.n + 1
   return (self.store.db:transaction(function(tx)
     arguments[n] = tx
-    return keep(self, tx, scope, key, step, false, result_of(self.f(table.unpack(arguments, 1, n))))
+    return keep(self, tx, scope, key, step, begun, false, result_of(self.f(table.unpack(arguments, 1, n))))
   end))
 end
 
 -- Calls the function, and keeps the result. Returns the entry.
 local function compute(self, begun, scope, inner, key, step, ...)
-  if self.tx then return (often(self, begun, try_in_transaction, scope, inner, key, step, ...)) end
+  if self.tx then return (often(self, begun, try_in_transaction, scope, inner, key, step, begun, ...)) end
   local has_steps, result = often(self, begun, try, inner, ...)
-  return keep(self, self.store.db, scope, key, step, false, result, has_steps and inner or nil)
+  return keep(self, self.store.db, scope, key, step, begun, false, result, has_steps and inner or nil)
 end
 
 -- Like compute; stores the error if the options say so.
@@ -194,7 +204,7 @@ local function compute_or_fail(self, begun, scope, inner, key, step, ...)
   if ok then return entry end
   if is_cancelled(entry) then error(entry, 0) end
   local err = values.encode(entry, "the error") and entry or tostring(entry)
-  return keep(self, self.store.db, scope, key, step, true, err)
+  return keep(self, self.store.db, scope, key, step, begun, true, err)
 end
 
 -- ---- a call ----

@@ -2,8 +2,8 @@
 
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
-local counts = require "runnel.queue.count"
 local decimal = require "runnel.internal.decimal"
+local look = require "runnel.store.runs.run_look"
 local looking = require "runnel.store.looking"
 local sign = require "runnel.internal.sign"
 local sqlite = require "runnel.sqlite"
@@ -62,18 +62,6 @@ function run_ref.new(store, name, id)
   return setmetatable({ store = store, name = name, id = id, column = column, scope = scope }, Ref)
 end
 
----The state in a row of run_table.SHOW.
----@param row table
----@return runnel.store.RunState
-function run_ref.state_of(row)
-  local count = counts.read(row.starts)
-  return {
-    id = row.id, state = row.state, since = row.since, due = row.due, step = row.step, line = row.line,
-    note = row.note, error = row.error, started = row.made, failures = count and count.raises or 0,
-    parent = row.parent and { name = row.parent, id = row.parent_id },
-  }
-end
-
 -- Changes the run. In the function of another run, that is a step.
 local function step_of(self, what, key, f)
   local run = table_of.current(self.store)
@@ -106,7 +94,28 @@ function Ref:state()
     self.column)
   if not rows then return nil, err end
   if not rows[1] then return nil, missing(self) end
-  return run_ref.state_of(rows[1])
+  return look.state_of(rows[1])
+end
+
+local STEPS <const> = { results = check.kinds.boolean }
+
+---The steps that are in the file, in the order in which they began, and the one at which the run waits or has failed.
+---A step that is being done is not among them.
+---@param opts? { results?: boolean } also what they have returned
+---@return runnel.store.RunStep[]? steps, string? err
+function Ref:steps(opts)
+  sign.own(self, "r", "steps")
+  check.options(opts, STEPS, "steps")
+  local state, err = self:state()
+  if not state then return nil, err end
+  local list, rows = look.steps(self.store, self.scope, state)
+  if not list then return nil, rows --[[@as string]] end
+  for i, row in ipairs(rows --[[@as table[] ]]) do
+    local step = list[i]
+    local is_shown = step.state == "failed" and row.failed == 1 or step.state == "done" and opts and opts.results
+    if is_shown then step.result = table_of.value(row.form, row.value) end
+  end
+  return list
 end
 
 local OUTCOME <const> = [[

@@ -241,7 +241,7 @@ function RunSteps:drain()
 end
 
 ---Stores the result, or the error, of a step. `more` are further statements, with their values. Parks.
----@param of table the step: scope, name, key and number
+---@param of table the step: scope, name, key, number, and when it was begun
 ---@param failed boolean
 ---@param form string
 ---@param value any
@@ -250,7 +250,7 @@ end
 ---@param ... any
 function RunSteps:keep(of, failed, form, value, expires, more, ...)
   self:must("exec", table_of.KEEP .. (more or ""), of.scope, of.name, of.key, of.step, failed and 1 or 0, form,
-    values.of_column(form, value), self.work.store:time(), expires, ...)
+    values.of_column(form, value), self.work.store:time(), expires, of.began, ...)
 end
 
 -- Stores an error of a step. Parks.
@@ -380,7 +380,8 @@ function Doing:often(what, tries, f, ...)
   end
 end
 
----A step that is not in the file begins; it ends when the result, a to-be-closed variable, is closed. Parks.
+---A step that is not in the file begins; it ends when the result, a to-be-closed variable, is closed. Its field `began`
+---is the time. Parks.
 ---@param name string
 ---@param key any the column
 ---@param text string
@@ -390,9 +391,10 @@ end
 function RunSteps:begin(name, key, text, step, scope)
   local of = { name = name, key = key, step = step, scope = scope, text = text, at = self.at }
   self:prepare(of)
+  of.began = self.work.store:time()
   self.doing = self.doing + 1
   run_steps.set_context(nil) -- what the step starts is no part of the run
-  return setmetatable({ run = self, of = of }, Doing)
+  return setmetatable({ run = self, of = of, began = of.began }, Doing)
 end
 
 -- Raises in another go block than that of the function.

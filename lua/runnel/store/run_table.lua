@@ -89,12 +89,12 @@ run_table.FORGET = "delete from runnel_run where name = ? and id = ?; "
 
 ---The steps of a run, but not those within them.
 run_table.STEPS = [[
-select scope, name, key, typeof(key) as kind, step, failed, form, value, expires from runnel_once
+select scope, name, key, typeof(key) as kind, step, failed, form, value, made, expires, began from runnel_once
   where scope > ?1 || ' > ' and scope < ?1 || ' >!' and instr(substr(scope, length(?1) + 4), '[') = 0]]
 
 run_table.KEEP = [[
-insert or replace into runnel_once(scope, name, key, step, failed, form, value, made, expires)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?)]]
+insert or replace into runnel_once(scope, name, key, step, failed, form, value, made, expires, began)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]]
 
 ---What follows it, for a sleep or a wait that begins, and for one that ends.
 run_table.WAITS = [[
@@ -216,10 +216,27 @@ run_table.SHOW = ([[
 select r.id, $STATE as state, r.since, r.due, r.step, r.line, r.note, r.error, r.made, r.parent, r.parent_id, d.starts
   from runnel_run r left join runnel_delivery d on d.stream = ?2 and d.seq = r.seq and d.consumer = ?3
   where r.name = ?3 ]]):gsub("%$STATE", STATE):gsub("%$NOW", "?1")
-run_table.LIST = run_table.SHOW .. ([[
-  and (?4 is null or r.id > ?4) and (?5 is null or $STATE = ?5) order by r.id limit ?6]])
-  :gsub("%$STATE", STATE):gsub("%$NOW", "?1")
 run_table.ONE = run_table.SHOW .. " and r.id = ?4"
+
+-- Which rows may have a state, from the index; of other states those that have it in the file.
+local MAY_HAVE <const> = "and r.id in (select id from runnel_run indexed by runnel_run_state where name = ?3 and %s)"
+local CONDITIONS <const> = {
+  running = "(state in ('ready', 'retrying') or due <= ?1) and seq in (select seq from runnel_delivery "
+    .. "where stream = ?2 and consumer = ?3 and holder is not null)",
+  ready = "(state = 'ready' or due <= ?1)",
+}
+
+---A list of runs in a state ?5, if that is not nil; with ids after ?4, if `is_after`; and at most ?6.
+---@param state? string
+---@param is_after boolean
+---@return string sql
+function run_table.list(state, is_after)
+  local show, of_state = run_table.SHOW, "and ?5 is null"
+  if CONDITIONS[state] then of_state = MAY_HAVE:format(CONDITIONS[state])
+  elseif state then show, of_state = show:gsub("runnel_run r", "%0 indexed by runnel_run_state"), "and r.state = ?5" end
+  if state then of_state = of_state .. (" and " .. STATE .. " = ?5"):gsub("%$NOW", "?1") end
+  return ("%s %s and %s order by r.id limit ?6"):format(show, of_state, is_after and "r.id > ?4" or "?4 is null")
+end
 
 ---@param form string
 ---@param value any

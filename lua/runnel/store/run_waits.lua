@@ -65,6 +65,7 @@ local function note_wait(run, of, waiter, is_there)
     waiter.line, n = 7 }
   local is_noted = row.state == waiter.state and row.step == waiter.step and row.line == waiter.line
   row.state = nil
+  if is_noted and not finite then of.began = row.since end
   if is_noted and (is_there or not finite) then return end
   if is_there or not finite then return run:must("exec", sql, table.unpack(all, 1, all.n)) end
   run:keep(of, false, "nil", nil, finite, ";" .. sql, table.unpack(all, 1, all.n))
@@ -100,6 +101,7 @@ local function pause(run, name, key, ms, look, channels)
   if row and not look and row.expires <= store:time() then return nil end
   local of = { name = name, key = column, text = text, step = step, scope = scope, at = run.at }
   local deadline = row and row.expires or ms and math.min(store:time() + math.ceil(ms), NEVER - 1) or NEVER
+  of.began = row and row.began or store:time()
   run:prepare(of)
   local found = wait(run, of, { deadline = deadline, state = look and "waiting" or "sleeping", channels = channels },
     row ~= nil, look)

@@ -12,6 +12,7 @@ local keepers = require "runnel.store.keeper"
 local names = require "runnel.queue.names"
 local options = require "runnel.queue.options"
 local rates = require "runnel.store.rate"
+local look = require "runnel.store.runs.run_look"
 local run_ref = require "runnel.store.run_ref"
 local run_work = require "runnel.store.run_work"
 local running = require "runnel.queue.running"
@@ -35,7 +36,8 @@ local runs = {}
 ---second, or { runs, ms }
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once; otherwise steps end first
 
-local OPTIONS <const> = {
+---The options of store:runs.
+runs.OPTIONS = {
   n = kinds.integer(1), tries = true, backoff = true, starts = kinds.integer(1), rate = options.KINDS.rate,
   drain_on_term = kinds.boolean,
 }
@@ -129,8 +131,7 @@ function Runs:get(id)
 end
 
 local LIST <const> = {
-  state = kinds.one_of { "ready", "running", "sleeping", "waiting", "retrying", "blocked", "done", "failed",
-    "cancelled" },
+  state = kinds.one_of(look.STATES),
   after = true, limit = kinds.integer(1),
 }
 
@@ -147,11 +148,8 @@ function Runs:list(opts)
     run_ref.check_id(opts.after, "list: after")
     after = table_of.key(self.name, opts.after)
   end
-  local rows, err = self.store:attempt("rows", table_of.LIST, self.store:time(), table_of.stream(self.name), self.name,
-    after, opts.state, opts.limit or 100)
-  if not rows then return nil, err end
-  for i, row in ipairs(rows) do rows[i] = run_ref.state_of(row) end
-  return rows
+  local list, err = look.list(self.store, self.name, opts.state, after, opts.limit or 100)
+  return list, err
 end
 
 -- ---- the end ----
@@ -236,7 +234,7 @@ end
 function runs.runs(store, name, f, opts)
   names.check_stage(name, "runs", 3)
   if f ~= nil then check.callable(f, "runs: f", 3) end
-  check.options(opts, OPTIONS, "runs", 3)
+  check.options(opts, runs.OPTIONS, "runs", 3)
   local given = {}
   for option, value in pairs(opts or {}) do given[option] = value end
   local tries, retry = backoff.options({ tries = given.tries, backoff = given.backoff or 1000 }, "runs", 5)
