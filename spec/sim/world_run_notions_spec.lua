@@ -1,4 +1,4 @@
--- Each notion of runs on a host that crashes once, at each place between two writes: what the world was told stays true.
+-- Each notion of runs on a host that crashes once, at each place between two writes: what it was told stays true.
 
 local crashes = require "spec.support.crashes"
 local process = require "spec.support.process"

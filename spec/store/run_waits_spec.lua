@@ -263,6 +263,30 @@ describe("a run of a store", function()
       assert.same({ "no stock", "no stock", "no stock" }, reasons)
     end)
 
+    it("signals, cancels, restarts and forgets others once, as steps", function()
+      local fails = true
+      local log = store:once("log", function() if fails then error("later", 0) end end)
+      local ships = store:runs("ship", function(run) return { run:wait "a", (run:wait("b", { timeout = 1 })) } end)
+      local orders = store:runs("order", function()
+        local first, second = ships:start(1), ships:start(2)
+        local list = { first:signal("a", 1), second:cancel "no stock" }
+        list[3] = select(2, second:result())
+        list[4] = first:result()[1]
+        list[5], list[6] = first:restart(), second:forget()
+        list[7], list[8] = second:forget(), select(2, second:forget())
+        log()
+        return list
+      end, { tries = 1000000, backoff = 5 })
+      local r = assert(orders:start "17")
+      wait_for_state(r, "retrying")
+      assert(ships:get(1):signal("a", 2))
+      assert.same({ 2 }, ships:get(1):result())
+      fails = false
+      assert.same({ true, true, "no stock", 1, true, true, nil, "there is no run ship[2]" }, r:result())
+      assert.same({ 2 }, ships:get(1):result())
+      assert.equal(0, count "runnel_signal")
+    end)
+
     it("refuses another argument for an id, at the line in its function", function()
       local ships = store:runs("ship", function() return 1 end)
       assert(ships:start(1, "a")):result()

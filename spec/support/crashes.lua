@@ -5,7 +5,8 @@ local sim = require "runnel.sim"
 
 local crashes = {}
 
--- In so many orders of the go blocks each place is tried; but for the long form of the specs, of one order so many places.
+-- In so many orders of the go blocks each place is tried, by the long form of the specs; the short form tries so many
+-- places of one order.
 local ORDERS <const>, PLACES <const> = 2, 40
 
 -- Runs a simulation whose host crashes at a place. Returns how many places it has come to.

@@ -62,6 +62,26 @@ function run_ref.new(store, name, id)
   return setmetatable({ store = store, name = name, id = id, column = column, scope = scope }, Ref)
 end
 
+-- Changes the run. In the function of another run, that is a step.
+local function step_of(self, what, key, f)
+  local run = steps.current()
+  if not (run and run.is_run) then return f() end
+  local done = run:value(what, { self.name, self.id, key }, function()
+    local ok, err = f()
+    return ok or tostring(err)
+  end)
+  if done == true then return true end
+  return nil, done
+end
+
+-- Calls a function with a transaction. Returns what it returns; nil and the error, if it fails.
+local function transact(self, f)
+  local ok, result, err = pcall(self.store.db.transaction, self.store.db, f)
+  if ok then return result, err end
+  if core.internal.is_cancelled(result) then error(result, 0) end
+  return nil, self.store.is_closed and "the store is closed" or tostring(result)
+end
+
 local function missing(self) return ("there is no run %s"):format(self.scope) end
 
 -- ---- looking ----
@@ -189,8 +209,7 @@ function Ref:signal(name, value)
   if value == nil then value = true end
   local form, data = values.encode(value, "the value")
   if not form then error("signal: " .. data, 2) end
-  local sent, err = signal(self, name, form, data)
-  return sent, err
+  return step_of(self, "signal", name, function() return signal(self, name, form, data) end)
 end
 
 ---Cancels the run: the sleep or the wait in which it is, or else its next step, raises the reason. A step that is being
@@ -202,8 +221,7 @@ function Ref:cancel(reason)
   if reason == nil then reason = "the run was cancelled" end
   check.string(reason, "a reason", "cancel")
   local form, data = values.encode(reason, "the reason")
-  local sent, err = signal(self, table_of.CANCEL, form, data)
-  return sent, err
+  return step_of(self, "cancel", "", function() return signal(self, table_of.CANCEL, form, data) end)
 end
 
 -- ---- again ----
@@ -262,16 +280,18 @@ function Ref:restart(opts)
   check.options(opts, RESTART, "restart")
   local from = opts and opts.from
   if from ~= nil then check.string(from, "the name of a step", "restart: from") end
-  if self.store.is_closed then return nil, "the store is closed" end
-  local ok, started, err = pcall(self.store.db.transaction, self.store.db, function(tx)
-    return restart(self, tx, from)
+  return step_of(self, "restart", from or "", function()
+    local started, err = transact(self, function(tx) return restart(self, tx, from) end)
+    if started then self.store:ring(table_of.stream(self.name)) end
+    return started, err
   end)
-  if not ok then
-    if core.internal.is_cancelled(started) then error(started, 0) end
-    return nil, tostring(started)
-  end
-  if not started then return nil, err end
-  self.store:ring(table_of.stream(self.name))
+end
+
+local function forget(self, tx)
+  local row = tx:one(table_of.FIND, self.name, self.column)
+  if not row then return nil, missing(self) end
+  if not ENDED[row.state] then return nil, ("the run %s has not ended"):format(self.scope) end
+  tx:exec(table_of.FORGET, self.name, self.column, self.name, self.column, self.name, self.column, self.scope)
   return true
 end
 
@@ -279,22 +299,7 @@ end
 ---@return true? forgotten, string? err
 function Ref:forget()
   sign.own(self, "r", "forget")
-  if self.store.is_closed then return nil, "the store is closed" end
-  local ok, state, err = pcall(self.store.db.transaction, self.store.db, function(tx)
-    local row = tx:one(table_of.FIND, self.name, self.column)
-    if not row then return nil, missing(self) end
-    if not ENDED[row.state] then return nil, ("the run %s has not ended"):format(self.scope) end
-    tx:exec("delete from runnel_run where name = ? and id = ?", self.name, self.column)
-    tx:exec("delete from runnel_signal where name = ? and id = ?", self.name, self.column)
-    tx:exec("delete from runnel_once where scope = '' and name = ? and key = ?", self.name, self.column)
-    tx:exec(steps.FORGET, self.scope)
-    return true
-  end)
-  if not ok then
-    if core.internal.is_cancelled(state) then error(state, 0) end
-    return nil, tostring(state)
-  end
-  return state, err
+  return step_of(self, "forget", "", function() return transact(self, function(tx) return forget(self, tx) end) end)
 end
 
 function Ref:__tostring() return "run: " .. self.scope end

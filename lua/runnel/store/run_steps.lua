@@ -149,7 +149,7 @@ function RunSteps:next(name, text)
   end
   local _, where = internal.origin(name)
   self.at = { step = shown(name, text), line = where and where:match " at (.*)$" }
-  if steps.block() == self.block then
+  if steps.block(name) == self.block then
     self.number = self.number + 1
     return self.number, ("%s > %d"):format(self.scope, self.number)
   end

@@ -71,6 +71,11 @@ update runnel_run set seq = (select last + 1 from runnel_stream where name = ?1)
   where name = ?2 and id = ?3;
 ]] .. MESSAGE
 
+---Forgets a run.
+run_table.FORGET = "delete from runnel_run where name = ? and id = ?; "
+  .. "delete from runnel_signal where name = ? and id = ?; "
+  .. "delete from runnel_once where scope = '' and name = ? and key = ?; " .. steps.FORGET
+
 -- ---- steps ----
 
 ---The steps of a run, but not those within them.

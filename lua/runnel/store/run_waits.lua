@@ -10,8 +10,9 @@ local values = require "runnel.store.values"
 local alts, chan, now = core.alts, core.chan, core.now
 local NEVER <const> = table_of.NEVER
 
--- How long a run that waits stays in memory, and how long one does although others wait for its place, in ms.
-local STAYS <const>, SHORT <const> = 60000, 1000
+-- How long a run that waits stays in memory; and if others wait for its place, one with several go blocks, and one with
+-- the function's only; in ms.
+local STAYS <const>, BRIEF <const>, SHORT <const> = 60000, 5000, 1000
 
 local waits = {}
 
@@ -29,15 +30,17 @@ local function goes_on(run)
 end
 
 -- Whether the run should leave, in which this go block waits. One that sleeps for long leaves at once, if no other of
--- its go blocks has been heard of; others stay for a while, unless runs wait for their place.
+-- its go blocks has been heard of; others stay for a while, and a shorter one if runs wait for their place. One that
+-- only waits for a channel stays, since nobody else can know when something comes.
 local function should_leave(run, waiter, since)
-  if run.doing > 0 then return false end
-  local left = run:due() - run.work.store:time()
-  local is_alone = #run.waiters == 1 and waiter.block == run.block and not waiter.channels
-  if is_alone and (waiter.state ~= "waiting" and left > STAYS or left > SHORT and run.work:is_full()) then
+  local is_only = #run.waiters == 1
+  if run.doing > 0 or is_only and waiter.channels then return false end
+  local left, is_full = run:due() - run.work.store:time(), run.work:is_full()
+  if is_only and waiter.block == run.block
+    and (waiter.state ~= "waiting" and left > STAYS or left > SHORT and is_full) then
     return true
   end
-  return left > 0 and now() - math.max(since, run.active) >= STAYS
+  return left > 0 and now() - math.max(since, run.active) >= (is_full and BRIEF or STAYS)
 end
 
 -- Waits until the deadline, or until something has happened. Returns what has come from a channel.
