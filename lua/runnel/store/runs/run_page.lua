@@ -34,8 +34,10 @@ local function text(value)
 end
 
 -- Steps whose keys the run's function has written down.
-local OWN <const> = {}
-for name in ("sleep wait version start result signal cancel restart forget now random id"):gmatch "%a+" do OWN[name] = true end
+local OWN <const> = {
+  sleep = true, wait = true, version = true, start = true, result = true, signal = true, cancel = true, restart = true,
+  forget = true, now = true, random = true, id = true,
+}
 
 -- A step as the page shows it: its key is an argument of the program's function, which may be secret.
 local function step_text(step, has_values)
