@@ -133,6 +133,13 @@ add(stores, {
   ["store:once"] = function(opts) with_store(function(store) store:once("a", nothing, opts) end) end,
   ["store:runs"] = function(opts) with_store(function(store) store:runs("a", nothing, opts) end) end,
   ["store:schedule"] = function(opts) with_store(function(store) store:schedule("a", "@daily", opts) end) end,
+  ["schedule:pause"] = function(opts) with_store(function(store) store:schedule("a", "@daily"):pause(opts) end) end,
+  ["queue:pause"] = function(opts)
+    with_store(function(store)
+      assert(store:stage("orders", 1, nothing, nil, { name = "a" }))
+      assert(store:queue "a"):pause(opts)
+    end)
+  end,
   ["dead:list"] = function(opts) with_store(function(store) store:dead("orders"):list(opts) end) end,
   ["sink:put"] = function(opts) with_store(function(store) assert(store:sink "orders"):put(1, opts) end) end,
   ["bucket:watch"] = function(opts) with_store(function(store) assert(store:kv "b"):watch(nil, opts) end) end,

@@ -38,6 +38,7 @@ local STREAMS <const> = {
   "update runnel_id set made = made - ?1",
   "update runnel_value set made = made - ?1", "update runnel_rate set at = at - ?1",
   "update runnel_delivery set due = due - ?1 where due > 0 and due < 9223372036854775807",
+  "update runnel_consumer set resumes = resumes - ?1",
 }
 local RUNS <const> = {
   'update runnel_run set made = made - ?1, since = since - ?1, due = due - ?1',

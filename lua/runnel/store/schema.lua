@@ -71,7 +71,9 @@ local STREAMS <const> = with_checks [[
     headers text,                                  -- a JSON object
     priority integer not null default 0 $priority, -- 0 to 9
     made integer not null $time,                   -- when, in ms since 1970
+    id text,                                       -- of its put
     primary key(stream, seq)) without rowid;
+  create index runnel_message_id on runnel_message(stream, id) where id is not null;
   create table runnel_id(                  -- the ids of recent messages
     stream text not null,
     id text not null,
@@ -94,6 +96,7 @@ local STREAMS <const> = with_checks [[
     tries integer $number,                       -- deliveries of a message at most
     delivered integer not null default 0 $count, -- how many messages were delivered
     paused integer not null default 0 $flag,     -- 1: nothing starts
+    resumes integer $time,                       -- when that ends; null: when somebody says so
     asked integer not null default 0 $count,     -- when reports of its workers were last asked for
     made integer not null $time,
     primary key(stream, name)) without rowid;
@@ -207,6 +210,13 @@ local STREAMS <const> = with_checks [[
   create trigger runnel_message_added after insert on runnel_message begin
     update runnel_stream set last = max(last, new.seq), messages = messages + 1, bytes = bytes + new.bytes
       where name = new.stream;
+  end;
+  create trigger runnel_message_replaced before update of bytes on runnel_message begin
+    select raise(abort, 'message size exceeds maximum allowed') from runnel_stream
+      where name = new.stream and new.bytes > max_message;
+    select raise(abort, 'maximum bytes exceeded') from runnel_stream
+      where name = new.stream and discard = 'new' and bytes + new.bytes - old.bytes > max_bytes;
+    update runnel_stream set bytes = max(0, bytes + new.bytes - old.bytes) where name = new.stream;
   end;
   create trigger runnel_message_removed after delete on runnel_message begin
     update runnel_stream set messages = max(0, messages - 1), bytes = max(0, bytes - old.bytes)

@@ -180,6 +180,16 @@ local nats = {
   end,
 }
 
+-- ---- what only stores have ----
+
+for name, arguments in pairs { cancel = { "1" }, replace = { "1", 2 } } do
+  stores["streams stream:" .. name] = function(s, call)
+    local store <close> = s.open()
+    local stream = stream_of(store)
+    call(stream[name], stream, table.unpack(arguments))
+  end
+end
+
 -- ---- runs ----
 
 local function nothing() end

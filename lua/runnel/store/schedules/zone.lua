@@ -1,5 +1,5 @@
----Time zones, from the files of the system (tzdata). A file is read as RFC 8536 says: its times of 64 bits, and the rule
----in its footer for those after them.
+---Time zones, from the files of the system (tzdata). A file is read as RFC 8536 says: its times of 64 bits, and the
+---rule in its footer for those after them.
 ---
 ---All times are in s since 1970. Between two changes of its offset, a zone has a span: what `zone:span` returns.
 
