@@ -57,7 +57,7 @@ end
 local function run_of(store, words, what)
   if not words[1] then wrong_usage("%s needs the id of a run", what) end
   local found = must(look().find(store, words[1]))
-  return store:runs(found.name):get(found.id), found
+  return require("runnel.store.run_ref").new(store, found.name, found.id), found
 end
 
 local function title(found) return look().shown(found.id) .. " of " .. found.name end
@@ -129,7 +129,7 @@ end
 function command.show(store, words)
   no_more(words, 1, "show")
   local run = run_of(store, words, "show")
-  print_lines(must(view().run(store, must(run))))
+  print_lines(must(view().run(store, run)))
 end
 
 function command.signal(store, words)
@@ -143,28 +143,28 @@ function command.signal(store, words)
   end
   if words[2] == "" then wrong_usage "signal: the name of a signal is not empty" end
   local run, found = run_of(store, words, "signal")
-  must(must(run):signal(words[2], value))
+  must(run:signal(words[2], value))
   print(("%s is sent to %s"):format(words[2], title(found)))
 end
 
 function command.cancel(store, words)
   no_more(words, 2, "cancel")
   local run, found = run_of(store, words, "cancel")
-  must(must(run):cancel(words[2]))
+  must(run:cancel(words[2]))
   print(title(found) .. " is being cancelled")
 end
 
 function command.restart(store, words)
   no_more(words, 2, "restart")
   local run, found = run_of(store, words, "restart")
-  must(must(run):restart { from = words[2] })
+  must(run:restart { from = words[2] })
   print(("%s is started again%s"):format(title(found), words[2] and ", from " .. words[2] .. " on" or ""))
 end
 
 function command.forget(store, words)
   no_more(words, 1, "forget")
   local run, found = run_of(store, words, "forget")
-  must(must(run):forget())
+  must(run:forget())
   print(title(found) .. " is forgotten")
 end
 

@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local json = require "runnel.json"
 local keys = require "runnel.store.keys"
 local look = require "runnel.store.runs.run_look"
+local run_ref = require "runnel.store.run_ref"
 local short = require "runnel.internal.short"
 
 local run_page = {}
@@ -34,7 +35,10 @@ local function text(value)
 end
 
 -- Steps whose keys the run's function has written down.
-local OWN <const> = { sleep = true, wait = true, version = true, result = true, now = true, random = true, id = true }
+local OWN <const> = {
+  sleep = true, wait = true, version = true, start = true, result = true, signal = true, cancel = true, restart = true,
+  forget = true, now = true, random = true, id = true,
+}
 
 -- A step as the page shows it: its key is an argument of the program's function, which may be secret.
 local function step_text(step, has_values)
@@ -67,10 +71,9 @@ end
 local function add_run(answer, store, question, has_values)
   local found, err = look.find(store, question.name .. "/" .. question.run)
   if not found then return err end
-  local r = store:runs(found.name):get(found.id)
-  local state, problem = nil, nil
-  if r then state, problem = r:state() end
-  if not state then return problem or "it was forgotten" end
+  local r = run_ref.new(store, found.name, found.id)
+  local state, problem = r:state()
+  if not state then return problem end
   local steps, rows = look.steps(store, r.scope, state)
   if not steps then return rows end
   answer.run, answer.steps, answer.left = run_of(state, has_values), json.array {}, math.max(0, #steps - STEPS)

@@ -3,6 +3,7 @@
 local decimal = require "runnel.internal.decimal"
 local look = require "runnel.store.runs.run_look"
 local queue_view = require "runnel.queue.view"
+local run_ref = require "runnel.store.run_ref"
 local short = require "runnel.internal.short"
 local values = require "runnel.store.values"
 local width = require "runnel.internal.width"
@@ -191,7 +192,7 @@ local function answer(store, text)
   if name and not contains(names, name) then
     local found, problem = look.find(store, name)
     if not found then return nil, problem end
-    return run_view.run(store, store:runs(found.name):get(found.id))
+    return run_view.run(store, run_ref.new(store, found.name, found.id))
   end
   local lines = {}
   for _, one in ipairs(name and { name } or names) do
