@@ -1,5 +1,6 @@
 -- Durable stages and their dead letters: what is the same on a nats-server and in a store.
 
+local hand_back = require "runnel.queue.hand_back"
 local rn = require "runnel"
 local patience = require "spec.support.patience"
 local places = require "spec.support.queue.places"
@@ -120,6 +121,20 @@ for _, at in ipairs(places) do
       wait_for(function() return stage:stats().done == 2 end)
       assert.equal(0, stage:stats().failed)
       assert.is_nil((tried:poll()))
+      stage:drain()
+    end))
+
+    it("gets a message that it hands back after the time that it says; no failure is counted", within(function(place)
+      local words, times, over = stored(place.owner, "words"), {}, rn.chan(1)
+      local stage = assert(place.owner:stage("words", 1, function()
+        times[#times + 1] = rn.now()
+        if #times < 3 then hand_back.hand_back(nil, { after = 60 }) end
+        over:put(true)
+      end, nil, { name = "n", tries = 1 }))
+      assert(words:put "a")
+      over:take()
+      for i = 2, 3 do assert.is_true(times[i] - times[i - 1] >= 59) end
+      assert.equal(0, stage:stats().failed)
       stage:drain()
     end))
 

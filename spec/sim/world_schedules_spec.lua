@@ -111,7 +111,7 @@ describe("schedules of a store in a simulated world", function()
 
   it("start each run once, if the host crashes between any two writes", function()
     search.finds_nothing(crashing { crash = 1 })
-    sim.each_seed(20, crashing({ crash = 2, torn = 1 }, 0.02))
+    sim.each_seed(10, crashing({ crash = 2, torn = 1 }, 0.02))
   end)
 
   it("lose a start if the disk is not synced: the search finds it", function()
@@ -140,7 +140,7 @@ describe("schedules of a store in a simulated world", function()
   it("of many processes start each run once, also when these are killed", function()
     if not pcall(require, "luv") then return pending "luv is not installed" end
     local uv = require "runnel.uv"
-    for seed = 1, 20 do
+    for seed = 1, 8 do
       sim.run(function()
         local world, list = sim.world(), {}
         world:program("work", function()

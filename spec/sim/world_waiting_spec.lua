@@ -1,6 +1,7 @@
 -- Messages that are replaced and cancelled while they wait, on hosts that crash between any two writes.
 
 local process = require "spec.support.process"
+local raises = require "spec.support.raises"
 local rn = require "runnel"
 local search = require "spec.support.search"
 local sim = require "runnel.sim"
@@ -86,6 +87,36 @@ describe("messages that wait in a store, in a simulated world,", function()
   it("are done with the last value only, if the host crashes between any two writes", function()
     search.finds_nothing(crashing({ crash = 1 }, nil, replacing))
     sim.each_seed(30, crashing({ crash = 1 }, 0.03, replacing))
+  end)
+
+  it("over NATS are replaced and removed by their subjects, as the errors of the other ways say", function()
+    local has_nats, nats = pcall(require, "runnel.nats")
+    if not has_nats then return pending "libnats is not installed" end
+    local done = {}
+    sim.run(function()
+      local world = sim.world()
+      world:nats "queue"
+      world:host("host", function()
+        local conn <close> = assert(nats.connect "nats://queue")
+        local stream = assert(conn:stream("jobs",
+          { subjects = { "jobs.*" }, retention = "workqueue", max_per_subject = 1 }))
+        local sink = assert(conn:sink "jobs")
+        for i = 1, 2 do assert(sink:put("a" .. i, { subject = "jobs.17", delay = 5000 })) end
+        assert(sink:put("b", { subject = "jobs.18", delay = 5000 }))
+        assert.equal(1, stream:purge "jobs.18")
+        raises("cancel: a nats%-server finds no message by the id", function() stream:cancel "17" end)
+        raises("replace: a nats%-server finds no message by the id", function() stream:replace("17", "x") end)
+        raises('put: unknown option "if_waiting"', function() sink:put("a", { id = "1", if_waiting = "drop" }) end)
+        local running = assert(conn:stage("jobs", 1, function(v) done[#done + 1] = v end, nil, { name = "s" }))
+        raises("pause: lasts: only a pause in a store has an end", function()
+          assert(conn:queue "jobs/s"):pause { lasts = 100 }
+        end)
+        rn.sleep(10000)
+        running:stop()
+      end)
+      world:run()
+    end)
+    assert.same({ "a2" }, done)
   end)
 
   it("are cancelled or done, and not both, if the host crashes between any two writes", function()

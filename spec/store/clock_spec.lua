@@ -156,6 +156,24 @@ describe("the times of a store", function()
     end)
   end
 
+  -- A schedule goes by the clock: it has a start when that is set over one, and none when it is set back over it.
+  local SCHEDULE <const> = BEGIN .. [[
+local starts = rn.chan(10)
+local tick = store:schedule("tick", "0 * * * *", function(_, time) starts:put(time // 1000) end)
+local hour = os.time() // 3600 * 3600
+set_clock(100000 + 3 * 3600)
+local first = starts:take()
+check("the last one that was missed", first % 3600 == 0 and first >= hour + 3 * 3600)
+set_clock(100000)
+rn.sleep(1500)
+set_clock(100000 + 4 * 3600)
+check("not again", starts:take() > first)
+]]
+
+  with_skew("count for a schedule as the clock of the machine says, and none of its starts happens again", function()
+    run(SCHEDULE, 0, 2)
+  end)
+
   with_skew("are moved back when the machine has started again with a clock that is behind", function()
     run(FIRST_RUN, 0, 0)
     local sqlite = require "runnel.sqlite"

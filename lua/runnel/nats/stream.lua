@@ -134,6 +134,15 @@ function Stream:purge(subject)
   return answer.purged
 end
 
+-- What only a stream of a store has.
+for _, name in ipairs { "cancel", "replace" } do
+  Stream[name] = function(self)
+    sign.own(self, "stream", name)
+    error(name .. ": a nats-server finds no message by the id of its put: give each job a subject of its own, in "
+      .. "a stream with max_per_subject = 1; then a put replaces it, and stream:purge(subject) removes it", 2)
+  end
+end
+
 ---Deletes the stream with its messages and consumers.
 ---@return boolean? deleted, string? err
 function Stream:delete()
