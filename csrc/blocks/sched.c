@@ -46,6 +46,15 @@ static void do_due(lua_State *L, Sched *S, int64_t now) {
   if (UNLIKELY(S->watch_hook != NULL)) S->watch_hook->poll(L, S);
 }
 
+/* Polls the driver, unless it was polled within this millisecond. */
+static void poll(lua_State *L, Sched *S, int64_t now) {
+  if (now - S->world.polled < CLOCK_MS) return;
+  S->world.polled = now;
+  root_maintain(L, S);
+  driver_run_tasks(S);
+  driver_wait(L, S, 0);
+}
+
 /* Looks at the clock: does what is due, and polls the driver once a millisecond. The next look comes after as many
    resumes as fit into a millisecond, judged by the last ones, but at most MAX_STRIDE: soon enough to notice go blocks
    that begin to run longer, and seldom enough that reading the clock costs next to nothing. A simulation looks after
@@ -57,12 +66,7 @@ static void check_clock(lua_State *L, Sched *S) {
   else if (w->stride < MAX_STRIDE && !w->clock.is_virtual) w->stride *= 2;
   w->left = w->stride;
   do_due(L, S, now);
-  if (now - w->polled >= CLOCK_MS) {
-    w->polled = now;
-    root_maintain(L, S);
-    driver_run_tasks(S);
-    driver_wait(L, S, 0);
-  }
+  poll(L, S, now);
 }
 
 /* Waits in the driver, or at the inbox, until another thread has news, or for at most `ns` unless negative. */
@@ -106,6 +110,7 @@ static bool wait(lua_State *L, Sched *S) {
   S->is_stuck = false;
   root_maintain(L, S);
   do_due(L, S, now);
+  if (S->stop) poll(L, S, now); /* the main program may sleep for 0 ms again and again: no resume counts that */
   if (S->stop || w->ready.first) return true;
   if (!w->heap.count && (is_stuck || !driver_alive(L))) {
     /* Without a deadlock the program continues and may take the errors. */
