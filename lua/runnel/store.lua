@@ -120,6 +120,17 @@ end
 
 -- ---- streams and runs ----
 
+---For the library: gives the file the tables of a version, if it lacks them. Nil and a message if that is not possible.
+---@param needed integer
+---@return true? ok, string? problem
+function Store:prepare(needed)
+  if self.version >= needed or self.is_closed or self.db:is_in_transaction() then return true end
+  local ok, problem = schema.prepare(self.db, needed)
+  if not ok then return nil, problem end
+  self.version = needed
+  return true
+end
+
 for name, method in pairs {
   stream = streams.stream, sink = sinks.sink, source = sources.source, stage = stages.stage, dead = dead.dead,
   kv = kv.kv, remote = remote.remote, serve = serve.serve, queues = queues.queues, queue = queues.queue,
@@ -130,11 +141,8 @@ for name, method in pairs {
   -- that errors have the line of the program.
   Store[name] = function(self, ...)
     sign.own(self, "store", name)
-    if not (self.version >= needed or self.is_closed or self.db:is_in_transaction()) then
-      local ok, problem = schema.prepare(self.db, needed)
-      if not ok then error(("%s: %s"):format(name, problem), 2) end
-      self.version = needed
-    end
+    local ok, problem = self:prepare(needed)
+    if not ok then error(("%s: %s"):format(name, problem), 2) end
     return method(self, ...)
   end
 end

@@ -40,7 +40,7 @@ local STREAMS <const> = {
 }
 local RUNS <const> = {
   'update runnel_run set made = made - ?1, since = since - ?1, due = due - ?1',
-  "update runnel_signal set made = made - ?1",
+  "update runnel_signal set made = made - ?1", "update runnel_delivery set turn = turn - ?1 where turn > 0",
 }
 
 -- The latest time at which something was stored, of results and of streams.

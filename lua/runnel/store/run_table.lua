@@ -2,6 +2,7 @@
 ---and its state, its steps and its result are rows of runnel_once, and its signals rows of runnel_signal.
 
 local keys = require "runnel.store.keys"
+local sink = require "runnel.store.sink"
 local steps = require "runnel.store.steps"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.store.values"
@@ -47,10 +48,29 @@ insert into runnel_message(stream, seq, subject, form, value, bytes, made)
 
 run_table.FIND = "select * from runnel_run where name = ? and id = ?"
 
-run_table.START = [[
+local START <const> = [[
 insert or ignore into runnel_run(name, id, seq, form, value, made, state, since)
   select ?1, ?2, last + 1, ?3, ?4, ?5, 'ready', ?5 from runnel_stream where name = ?6;
-]] .. MESSAGE .. run_table.FIND
+]] .. MESSAGE
+-- With a priority, its message is delivered at once, as a put with one is.
+local BY_PRIORITY <const> = START:gsub("bytes, made%)", "bytes, made, priority)")
+  :gsub("%?4, %?5 from", "?4, ?5, ?6 from") .. sink.WITH_PRIORITY .. ";"
+
+---The statement that starts a run and finds it, with its values.
+---@param priority integer
+---@param run any[] name, id, form, value, time, stream
+---@param message any[] stream, form, value, bytes, time
+---@return string sql, any ... values
+function run_table.start(priority, run, message)
+  local stream, all = message[1], table.move(run, 1, 6, 1, {})
+  table.move(message, 1, 5, 7, all)
+  if priority == 0 then
+    all[12], all[13] = run[1], run[2]
+    return START .. run_table.FIND, table.unpack(all, 1, 13)
+  end
+  table.move({ priority, stream, "run", -priority, stream, "run", run[1], run[2] }, 1, 8, 12, all)
+  return BY_PRIORITY .. run_table.FIND, table.unpack(all, 1, 19)
+end
 
 ---The same for a run that is there.
 run_table.START_AGAIN = [[

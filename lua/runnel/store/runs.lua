@@ -33,11 +33,14 @@ local runs = {}
 ---@field starts? integer how often a run is started if its process ends each time (5)
 ---@field rate? integer|{ [1]: integer, [2]: number } how many runs all processes together may begin or continue in a
 ---second, or { runs, ms }
+---@field max_running? integer how many runs are in the memory of all processes together at a time
+---@field key? fun(argument: any): any gets the argument of a run, and returns a string, a number, or a list of these;
+---the runs of a key go on one at a time, in the order of their starts, over all processes
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once; otherwise steps end first
 
 local OPTIONS <const> = {
   n = kinds.integer(1), tries = true, backoff = true, starts = kinds.integer(1), rate = options.KINDS.rate,
-  drain_on_term = kinds.boolean,
+  drain_on_term = kinds.boolean, max_running = kinds.integer(1), key = kinds.callable,
 }
 
 ---The runs of a name.
@@ -69,21 +72,27 @@ local function is_equal(a, b)
   return true
 end
 
+local START <const> = { priority = function(value, what, level)
+  if math.type(value) == "integer" and value >= 0 and value <= 9 then return end
+  error(("%s: an integer from 0 to 9 expected, got %s"):format(what, check.describe(value)), level)
+end }
+
 ---Starts a run, unless there is one with that id: then it returns that one. It is on the disk when this returns.
 ---@param id string|number
 ---@param argument? any what `once` can store; the function of the run gets it
+---@param opts? { priority?: integer } 0 to 9: it begins before runs with a lower one
 ---@return runnel.store.RunRef? run, string? err
-function Runs:start(id, argument)
+function Runs:start(id, argument, opts)
   sign.own(self, "runs", "start")
   run_ref.check_id(id, "start")
+  check.options(opts, START, "start")
   local form, data = values.encode(argument, "the argument")
   if not form then error("start: " .. data, 2) end
   local id_form, id_data = values.encode(id, "the id")
   local store, column, stream = self.store, table_of.key(self.name, id), table_of.stream(self.name)
-  local rows, err = store:attempt("last", table_of.START,
-    self.name, column, form, data, store:time(), stream,
-    stream, id_form, id_data, values.size(id_data), store:time(),
-    self.name, column)
+  local rows, err = store:attempt("last", table_of.start(opts and opts.priority or 0,
+    { self.name, column, form, data, store:time(), stream },
+    { stream, id_form, id_data, values.size(id_data), store:time() }))
   if not rows then return nil, err end
   if not rows[1] then return nil, ("the stream %q is missing"):format(stream) end
   local row, _, _, entry = rows[1], values.encode(argument, "the argument")
@@ -178,14 +187,16 @@ function Runs:__tostring() return "runs: " .. self.name end
 -- Begins to continue runs in this process. Returns nil and the reason if that fails.
 local function continue(self, f, opts)
   local store, name, stream = self.store, self.name, table_of.stream(self.name)
-  local consumer, err = consumers.open(store, stream, name, { usual_pending = 1 << 40 })
+  local consumer, err = consumers.open(store, stream, name, {
+    usual_pending = 1 << 40, max_running = opts.max_running, key = opts.key, of_runs = true,
+  })
   if not consumer then return nil, err end
   local read, rate = options.read(opts), nil
   if read.rate then
     rate, err = rates.open(store, "runs " .. name, read.rate)
     if not rate then return nil, err end
   end
-  local work = run_work.new(store, name, f, opts.limits)
+  local work = run_work.new(store, name, f, opts)
   local keeper = keepers.new { consumer = consumer, from = stream, what = "runs" }
   work:own(keeper)
   core.internal.trace.hold "c"

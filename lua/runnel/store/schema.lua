@@ -221,7 +221,7 @@ local STREAMS <const> = with_checks [[
   end;
 ]]
 
--- Runs. Their steps and results are in runnel_once, their deliveries in a stream for each name.
+-- Runs, and order per key. The steps and results of runs are in runnel_once, their deliveries in streams.
 local RUNS <const> = with_checks [[
   create table runnel_run(
     name text not null,                -- of the runs, as in runnel_once
@@ -248,12 +248,23 @@ local RUNS <const> = with_checks [[
     value,
     made integer not null $time);
   create index runnel_signal_run on runnel_signal(name, id, signal, seq);
+
+  alter table runnel_delivery add column key text;     -- of a consumer with the option `key`
+  alter table runnel_delivery add column turn integer $due; -- `due`, once the messages before it of its key have ended
+  create index runnel_delivery_key on runnel_delivery(stream, consumer, key, seq) where key is not null;
+  create trigger runnel_delivery_next after delete on runnel_delivery when old.key is not null begin
+    update runnel_delivery set due = turn, turn = null
+      where turn is not null and stream = old.stream and consumer = old.consumer and seq = (
+        select min(seq) from runnel_delivery
+        where stream = old.stream and consumer = old.consumer and key = old.key);
+  end;
 ]]
 
 -- What makes the tables of each version from those of the one before.
 local STEPS <const> = { ONCE, STREAMS, RUNS }
 
----The versions of the tables: with results only, with streams, and with runs. A file with a newer one is refused.
+---The versions of the tables: with results; with streams; with runs and order per key. A file with a newer one is
+---refused.
 schema.ONCE, schema.STREAMS, schema.RUNS = 1, 2, 3
 
 -- The version of the tables in a database; 0 if it has none.
