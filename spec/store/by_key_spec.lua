@@ -183,7 +183,7 @@ describe("order per key in a store", function()
       { name = "stage", key = customer }))
     assert(store:sink "orders"):put { customer = 1, number = 1 }
     patience.wait_for(function() return #seen == 1 end)
-    assert.equal(3, store.db:one("select version from runnel_schema").version)
+    assert.equal(4, store.db:one("select version from runnel_schema").version)
   end)
 
   it("holds for runs, also while they sleep or wait, and no key stops another one", function()

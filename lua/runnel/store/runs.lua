@@ -15,6 +15,7 @@ local rates = require "runnel.store.rate"
 local run_ref = require "runnel.store.run_ref"
 local run_work = require "runnel.store.run_work"
 local running = require "runnel.queue.running"
+local schema = require "runnel.store.schema"
 local sign = require "runnel.internal.sign"
 local streams = require "runnel.store.stream"
 local table_of = require "runnel.store.run_table"
@@ -187,6 +188,8 @@ function Runs:__tostring() return "runs: " .. self.name end
 -- Begins to continue runs in this process. Returns nil and the reason if that fails.
 local function continue(self, f, opts)
   local store, name, stream = self.store, self.name, table_of.stream(self.name)
+  local ok, problem = store:prepare(opts.key and schema.KEYS or schema.RUNS)
+  if not ok then return nil, problem end
   local consumer, err = consumers.open(store, stream, name, {
     usual_pending = 1 << 40, max_running = opts.max_running, key = opts.key, of_runs = true,
   })

@@ -75,7 +75,7 @@ function stage.stage(store, from, n, f, to, opts)
         :format(to, table.concat(out.subjects, ", ")), 2)
     end
   end
-  local ready, unready = store:prepare(opts.key and schema.RUNS or schema.STREAMS)
+  local ready, unready = store:prepare(opts.key and schema.KEYS or schema.STREAMS)
   if not ready then return nil, "stage: key: " .. unready end
   local consumer, err = consumers.open(store, from, read.name, {
     subject = opts.subject, ack_wait = opts.ack_wait, max_running = opts.max_running, key = opts.key,
