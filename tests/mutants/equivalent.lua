@@ -78,12 +78,26 @@ return {
     ["csrc/blocks/go.h go_resume: if (UNLIKELY(status != LUA_YIELD || alt->state == ALT_IDLE)) go_left(L, S, go, "
       .. "status, n); -> if (true) go_left(L, S, go, status, n);"] =
       "only the cost: for one that waits it returns at once",
+    ["csrc/blocks/go.h go_resume: if (UNLIKELY(status != LUA_YIELD || alt->state == ALT_IDLE)) go_left(L, S, go, "
+      .. "status, n); -> if (UNLIKELY(status == LUA_YIELD || alt->state == ALT_IDLE)) go_left(L, S, go, status, n);"] =
+      "as the one before; and one that ends does not wait: its state is ALT_IDLE",
+    ["csrc/blocks/park.h park_on: if (UNLIKELY(!is_usual) || !park_is_usual(L, S)) return park_on_unusual(L, ch, at, "
+      .. "op, k); -> if (true) return park_on_unusual(L, ch, at, op, k);"] =
+      "only the cost: the unusual way does the same",
     ["csrc/blocks/park.h park_on: (op->waiter & WAITER_UNCOUNTED || ch->waiting[op->is_put] < CHAN_MAX_PENDING); -> "
       .. "(op->waiter & WAITER_UNCOUNTED && ch->waiting[op->is_put] < CHAN_MAX_PENDING);"] =
       "only the cost: the unusual way does the same",
     ["csrc/channels/alt.c alt_stop_waiting: if (alt->state == ALT_SLEEPING || (alt->state == ALT_READY && alt != "
       .. "&S->outside)) { -> if (true) {"] =
       "only the cost: it looks for it in the run queue, where it is not",
+    ["csrc/channels/chan.c chan_push_done: if (lua_isuserdata(L, -1)) return; -> ;"] =
+      "only the cost: it makes another, and then finds the first, as after a finalizer that has made one",
+    ["csrc/channels/chan.c chan_notify_closed: lua_settop(L, top); -> ;"] =
+      "one value more stays on the stack until the end of the function",
+    ["csrc/channels/chan_custom.c is_checked: return ch->buf.kind < BUFFER_POLICY && !c->is_admitting && "
+      .. "!(c->has_xform && ch->buf.count > ch->buf.limit); -> return ch->buf.kind < BUFFER_POLICY && !c->is_admitting "
+      .. "|| !(c->has_xform && ch->buf.count > ch->buf.limit);"] =
+      "for assertions only, which the core has only in a debug build",
   },
 
   -- Files without faults, with the reason. What threads and the system do differs from run to run; check-shared,

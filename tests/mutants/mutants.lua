@@ -162,8 +162,8 @@ local function finds(folder, command, seconds)
   command = command:gsub("^O/", folder .. "/"):gsub("^LUA ", LUA .. " ")
   if not command:find "specs" then command = ("sh -c '%s' sh %s"):format(UNLESS_IT_WAITS, command) end
   -- An absolute path, since some specs change the folder.
-  local status, said = shell(('ulimit -t %d; export LUA_CPATH="$PWD/%s/?.so;;"; exec timeout -k 2 %d %s'):format(seconds,
-    folder, seconds * 40, command))
+  local status, said = shell(('ulimit -t %d; export LUA_CPATH="$PWD/%s/?.so;;"; exec timeout -k 2 %d %s'):format(
+    seconds, folder, seconds * 40, command))
   if status == 0 then return end
   if status == 124 or status == 137 or status == 152 then return "hang", said end
   return status > 128 and "crash" or "difference", said

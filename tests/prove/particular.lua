@@ -8,7 +8,9 @@ local plain = require "tests.prove.plain"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 
-local ONLY = { "core", "moving", "lives", "meddling", "finalizers", "places", "policies", "keeping", "time", "threads" }
+local ONLY = {
+  "core", "library", "moving", "lives", "meddling", "finalizers", "places", "policies", "keeping", "time", "threads",
+}
 
 local particular = {}
 

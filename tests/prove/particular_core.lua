@@ -1,5 +1,5 @@
 ---Particular programs about what lite.lua does not have: f(is), where is(got, expected) checks a value. Memory,
----coroutines that others close, variables that wait, and what only the library's own code can do.
+---coroutines that others close, and variables that wait.
 
 local core = require "runnel.core"
 local plain = require "tests.prove.plain"
@@ -7,78 +7,6 @@ local rn = require "runnel"
 local sim = require "runnel.sim"
 
 local only = {}
-
--- The library's own go blocks close what they feed when they die, whatever kinds of channels that are.
-function only.feeding(is)
-  local function fed_by(case)
-    return { rn.chan(), rn.chan(2), rn.promise_chan(), rn.chan(1, function(rf) return rf end), rn.timeout(3),
-      rn.chan(rn.priority_buffer(2)), rn.go(function() if case then rn.sleep(9) end end), 17 }
-  end
-  local function one(fed, i) return i and fed[i] or fed end
-  for _, ending in ipairs { "error", "nil", "cancel", "yield", "closed" } do
-    for _, raises in ipairs { false, true } do
-      for i = 0, 7 do
-        sim.run(function()
-          local reports, calls, got, co = 0, 0, nil, nil
-          rn.on_error(function() reports = reports + 1 end)
-          local list = fed_by(ending)
-          local fed = one(list, i > 0 and i)
-          local go = core.internal.go_feeding(function(...)
-            calls, got = calls + 1, table.pack(...)
-            if raises then error("of give_up", 0) end
-            core.internal.close_fed((...), (select(2, ...)))
-          end, fed, function(a, b, ...)
-            is(a, 1)
-            is(b, nil)
-            is(select("#", ...), 1)
-            co = coroutine.running()
-            if ending == "error" then error("raised", 0) end
-            if ending == "nil" then error(nil, 0) end
-            if ending == "yield" then coroutine.yield() end
-            rn.sleep(1)
-          end, 1, nil, 3)
-          local taken
-          local looper = rn.go(function()
-            for _ in list[1] do taken = true end
-            return "looped"
-          end)
-          rn.yield()
-          if ending == "cancel" then is(rn.cancel(go, "cancelled"), true) end
-          if ending == "closed" then coroutine.close(co) end
-          rn.yield()
-          rn.yield()
-          is(calls, 1)
-          is(got[1], fed)
-          is(got[3], go)
-          is(got[4], ending ~= "cancel" and ending ~= "closed")
-          is(type(got[5]), (ending == "closed" or ending == "cancel") and "nil" or "string")
-          is(got.n, 5)
-          is(select(2, go:take()), got[2])
-          for k = 1, 7 do
-            if i == 0 or i == k then
-              is(list[k]:closed(), k ~= 5)
-              if k ~= 5 then is(select(2, list[k]:take()), got[2]) end
-            elseif k ~= 7 then
-              is(list[k]:closed(), false)
-            end
-          end
-          is(taken, nil)
-          rn.sleep(20)
-          if i < 2 then is(looper:take(), "looped") end
-          core.internal.report_unhandled()
-          is(reports, (raises and 1 or 0) + (ending == "nil" and 1 or 0))
-          rn.on_error(nil)
-        end)
-      end
-    end
-  end
-  sim.run(function()
-    local calls = 0
-    local function give_up() calls = calls + 1 end
-    is(core.internal.go_feeding(give_up, rn.chan(), function(...) return ... end, 5):take(), 5)
-    is(calls, 0)
-  end)
-end
 
 -- The library can end the take in which a go block waits.
 function only.withdraw_take(is)
@@ -372,6 +300,23 @@ function only.variables_wait(is)
       is(table.concat(log, "; "), table.concat(expected, "; "))
     end)
   end
+end
+
+-- The function of a transducer may ask how many values its channel has.
+function only.counting_in_a_transducer(is)
+  sim.run(function()
+    local seen, ch = {}, nil
+    ch = rn.chan(3, function(rf)
+      return function(acc, ...)
+        if select("#", ...) > 0 then seen[#seen + 1] = #ch end
+        return rf(acc, ...)
+      end
+    end)
+    for i = 1, 3 do is(ch:put(i), true) end
+    is(table.concat(seen, " "), "0 1 2")
+    is(ch:stats().values, 3)
+    is(#ch, 3)
+  end)
 end
 
 return only

@@ -184,45 +184,74 @@ function only.timers(is)
   end
 end
 
--- The memory of many timeouts is freed when none is pending; but a finalizer makes one at that moment.
+-- The memory of many timeouts is freed when none is pending; but a finalizer makes some at that moment. All have places
+-- of their own there, in which others of the same time find them.
 function only.forgotten_timeouts(is)
-  sim.run(function()
-    for i = 1, 4200 do rn.timeout(i * 11) end
-    rn.sleep(50000)
-    local theirs, n = {}, 0
-    local mine
-    meanwhile(function() if n < 3 then
-      n = n + 1
-      theirs[n] = rn.timeout(100 * n)
-    end end, function() mine = rn.timeout(20) end)
-    is(n > 0, true)
-    local began = rn.now()
-    mine:take()
-    is(rn.now() - began, 20.0)
-    for i = 1, n do
-      theirs[i]:take()
-      is(rn.now() - began, 100.0 * i)
-    end
-    n = 0
-    for i = 1, 10 do rn.timeout(i * 1000):take_async(function() n = n + 1 end) end
-    for _ = 1, 3 do collectgarbage() end -- each is kept in a place of its own
-    rn.sleep(20000)
-    is(n, 10)
-  end)
+  for turn = 0, 6 do
+    sim.run(function()
+      for i = 1, 4200 do rn.timeout(i * 11) end
+      rn.sleep(50000)
+      local at, others, n, mine = 0, {}, 0, nil
+      local function wait(timeout, ms)
+        local began = rn.now()
+        timeout:take_async(function()
+          is(rn.now() - began, ms + 0.0)
+          n = n + 1
+        end)
+      end
+      meanwhile(function()
+        at = at + 1
+        if at > turn and at <= turn + 3 then wait(rn.timeout(100 * (at - turn)), 100 * (at - turn)) end
+      end, function() mine = rn.timeout(20) end)
+      wait(mine, 20)
+      rn.sleep(30)
+      for i = 1, 100 do others[i] = rn.timeout(1000 + i * 20) end
+      rn.sleep(700) -- until those of the finalizers have fired
+      local before = n
+      for i = 1, 100 do
+        is(rn.timeout(300 + i * 20), others[i])
+        wait(others[i], 300 + i * 20)
+        others[100 + i] = rn.timeout(i * 2000 + 1000)
+        wait(others[100 + i], i * 2000 + 1000)
+      end
+      for i = 1, 100 do is(rn.timeout(i * 2000 + 1000), others[100 + i]) end
+      for _ = 1, 3 do collectgarbage() end
+      rn.sleep(300000)
+      is(n, before + 200)
+    end)
+  end
 end
 
--- run returns what its function has returned, although the coroutine has ended.
+-- run returns what its function has returned, although the coroutine has ended: also if its memory would be used again,
+-- were it free.
 function only.results_of_run(is)
   for n = 0, 60, 7 do
     local list
+    local function values()
+      local made = {}
+      for i = 1, n do made[i] = { i } end
+      return table.unpack(made)
+    end
     meanwhile(noop, function()
       list = table.pack(rn.run(function()
         rn.yield()
-        local values = {}
-        for i = 1, n do values[i] = { i } end
-        return table.unpack(values)
+        return values()
       end))
     end)
+    is(list.n, n)
+    for i = 1, n do is(list[i][1], i) end
+    local others = {}
+    list = not internal.is_simulation() and table.pack(rn.run(function()
+      rn.yield()
+      internal.on_close(internal.self "run", function()
+        collectgarbage()
+        for i = 1, 100 do
+          others[i] = coroutine.create(function(...) return select("#", ...), coroutine.yield() end)
+          coroutine.resume(others[i], values())
+        end
+      end)
+      return values()
+    end)) or list
     is(list.n, n)
     for i = 1, n do is(list[i][1], i) end
   end
