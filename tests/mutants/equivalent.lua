@@ -81,6 +81,9 @@ return {
     ["csrc/blocks/go.h go_resume: if (UNLIKELY(status != LUA_YIELD || alt->state == ALT_IDLE)) go_left(L, S, go, "
       .. "status, n); -> if (UNLIKELY(status == LUA_YIELD || alt->state == ALT_IDLE)) go_left(L, S, go, status, n);"] =
       "as the one before; and one that ends does not wait: its state is ALT_IDLE",
+    ["csrc/blocks/park.c park_begin_elsewhere: for (int i = 1; i <= n; i++) lua_pushvalue(L, i); -> for (int i = 0; "
+      .. "i <= n; i++) lua_pushvalue(L, i);"] =
+      "one value more stays on the stack, below the results",
     ["csrc/blocks/park.h park_on: if (UNLIKELY(!is_usual) || !park_is_usual(L, S)) return park_on_unusual(L, ch, at, "
       .. "op, k); -> if (true) return park_on_unusual(L, ch, at, op, k);"] =
       "only the cost: the unusual way does the same",

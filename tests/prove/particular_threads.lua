@@ -137,4 +137,48 @@ function only.drivers_and_news(is)
   is(thread:take(), "done")
 end
 
+-- An operation outside any go block that fails has left nothing: neither a wait of another thread's channel, nor what it
+-- had put aside.
+function only.failed_outside(is)
+  local function driven(f, ...)
+    local previous = rn.driver { alive = function() return true end, wait = function() error("of the driver", 0) end }
+    local ok, err = pcall(f, ...)
+    rn.driver(previous)
+    is(ok, false)
+    is(err, "of the driver")
+  end
+  for size = 0, 1 do
+    local ch, other = rn.shared_chan(size), rn.shared_chan(size)
+    for _ = 1, 3 do
+      driven(ch.take, ch)
+      driven(rn.alts, { ch, other })
+      driven(rn.alts, { rn.chan(), ch })
+      is(ch:offer(1), size == 1 or nil)
+      is(ch:poll(), size == 1 and 1 or nil)
+      if size == 1 then ch:put(2) end
+      driven(ch.put, ch, 3)
+      driven(rn.alts, { { ch, 4 }, other })
+      is(ch:poll(), size == 1 and 2 or nil)
+      is(ch:poll(), nil)
+    end
+    is(ch:stats().takes_waiting + ch:stats().puts_waiting, 0)
+  end
+  local full, ch = rn.chan(), rn.chan()
+  for i = 1, 1024 do full:put_async(i, function() end) end
+  for _, n in ipairs { 0, 1, 5 } do
+    local function deep(...) return select("#", ...) + 0 * full:put "one too many" end
+    is((pcall(deep, table.unpack({}, 1, n))), false)
+    is((pcall(rn.alts, { { full, "one too many" }, ch })), false)
+    local taken = rn.go(function() return ch:take() end)
+    is(ch:put "right", true)
+    is(taken:take(), "right")
+    rn.go(function() ch:put "back" end)
+    local value, port = rn.alts { ch, rn.chan() }
+    is(value, "back")
+    is(port, ch)
+  end
+  full:close()
+  while full:poll() do end
+end
+
 return only
