@@ -9,7 +9,8 @@ local rn = require "runnel"
 local sim = require "runnel.sim"
 
 local ONLY = {
-  "core", "library", "moving", "lives", "meddling", "finalizers", "places", "policies", "keeping", "time", "threads",
+  "core", "library", "moving", "lives", "meddling", "finalizers", "waiting", "places", "policies", "keeping",
+  "time", "threads",
 }
 
 local particular = {}

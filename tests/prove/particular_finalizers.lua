@@ -2,35 +2,12 @@
 ---that uses the same channels and timers: an operation must not rely on what it has seen before it allocated. As
 ---particular_core.lua.
 
-local gc = require "spec.support.gc"
 local internal = require("runnel.core").internal
+local meanwhile = require "tests.prove.meanwhile"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 
 local only = {}
-
--- Calls f while each cycle of the collector calls `act`, and each allocation may run a cycle.
-local function meanwhile(act, f, ...)
-  local is_active, is_acting = true, false
-  local function again()
-    setmetatable({}, { __gc = function()
-      if not is_active then return end
-      if not is_acting then
-        is_acting = true
-        pcall(act)
-        is_acting = false
-      end
-      again()
-    end })
-  end
-  if _VERSION == "Lua 5.4" then collectgarbage("incremental", 1, 1000, 30) else gc.always() end
-  collectgarbage()
-  again()
-  local list = table.pack(pcall(f, ...))
-  is_active = false
-  gc.usual()
-  return table.unpack(list, 1, list.n)
-end
 
 local function noop() end
 
@@ -219,87 +196,6 @@ function only.forgotten_timeouts(is)
       rn.sleep(300000)
       is(n, before + 200)
     end)
-  end
-end
-
--- run returns what its function has returned, although the coroutine has ended: also if its memory would be used again,
--- were it free.
-function only.results_of_run(is)
-  for n = 0, 60, 7 do
-    local list
-    local function values()
-      local made = {}
-      for i = 1, n do made[i] = { i } end
-      return table.unpack(made)
-    end
-    meanwhile(noop, function()
-      list = table.pack(rn.run(function()
-        rn.yield()
-        return values()
-      end))
-    end)
-    is(list.n, n)
-    for i = 1, n do is(list[i][1], i) end
-    local others = {}
-    list = not internal.is_simulation() and table.pack(rn.run(function()
-      rn.yield()
-      internal.on_close(internal.self "run", function()
-        collectgarbage()
-        for i = 1, 100 do
-          others[i] = coroutine.create(function(...) return select("#", ...), coroutine.yield() end)
-          coroutine.resume(others[i], values())
-        end
-      end)
-      return values()
-    end)) or list
-    is(list.n, n)
-    for i = 1, n do is(list[i][1], i) end
-  end
-end
-
--- An alts sees what a finalizer has done while it made its block of waiters; and nothing is lost.
-function only.alts(is)
-  local sizes = { 1, 2, 8, 9, 64, 70 }
-  for _, size in ipairs(sizes) do
-    for _, act in ipairs { "offer", "poll", "close", "cancel" } do
-      sim.run(function()
-        local chans, ops, gone, n = {}, {}, 0, 0
-        for i = 1, size do
-          chans[i] = rn.chan(1)
-          ops[i] = act == "poll" and { chans[i], i } or chans[i]
-          if act == "poll" then chans[i]:put(0) end
-        end
-        local goes, ended = {}, {}
-        for i = 1, 70 do -- more than the blocks that are kept
-          goes[i] = rn.go(function()
-            local value, port = rn.alts(ops)
-            ended[i] = tostring(value) .. (port and "" or " without a port")
-            return i
-          end)
-        end
-        local at = 0
-        meanwhile(function()
-          at = at + 1
-          local ch = chans[at % size + 1]
-          if act == "offer" and ch:offer(at) then gone = gone + 1 end
-          if act == "poll" and ch:poll() then gone = gone + 1 end
-          if act == "close" and at == 150 then ch:close() end
-          if act == "cancel" and goes[at] then rn.cancel(goes[at], "cancelled") end
-        end, function() for _ = 1, 3 do rn.yield() end end)
-        rn.yield()
-        for i = 1, 70 do if ended[i] then n = n + 1 end end
-        local held = 0
-        for i = 1, size do held = held + #chans[i] end
-        if act == "offer" then is(n + held, gone) end
-        if act == "poll" then is(n + size - held, gone) end
-        for i = 1, 70 do
-          rn.cancel(goes[i], "at the end")
-          local value, why = goes[i]:take()
-          is(value == i or why == "at the end" or why == "cancelled", true)
-        end
-        for i = 1, size do is(chans[i]:stats().takes_waiting + chans[i]:stats().puts_waiting, 0) end
-      end)
-    end
   end
 end
 

@@ -80,7 +80,7 @@ end
 
 -- A job of a pipeline that parks, in whatever way, wakes the go block that starts the next one; once.
 function only.jobs_that_park(is)
-  local job, never = core.internal.job, rn.chan()
+  local job, never, awaited = core.internal.job, rn.chan(), rn.chan()
   local ways = {
     function() end, rn.yield, function() rn.sleep(1) end, function() rn.timeout(1):take() end,
     function() rn.alts { never, rn.timeout(1) } end, function() rn.go(rn.yield):take() end,
@@ -90,6 +90,7 @@ function only.jobs_that_park(is)
       rn.go(function() ch:take() end)
       ch:put(1)
     end,
+    function() awaited:take() end, -- another go block waits there
   }
   for way, f in ipairs(ways) do
     for waiting = 0, 2 do
@@ -98,6 +99,7 @@ function only.jobs_that_park(is)
         for _ = 1, waiting do
           rn.go(function() if on_park:take() then woken = woken + 1 end end)
         end
+        local other = rn.go(function() awaited:take() end)
         rn.yield()
         local parked = rn.go(function()
           return job.call(on_park, function(value, to)
@@ -108,6 +110,9 @@ function only.jobs_that_park(is)
         rn.sleep(0.5)
         local parks = way > 1
         is(woken, parks and math.min(waiting, 1) or 0)
+        is(awaited:offer(1), true)
+        is(other:take(), nil)
+        awaited:offer(1)
         rn.sleep(5)
         is(woken, parks and math.min(waiting, 1) or 0)
         is(parked:take(), way > 1 or nil)

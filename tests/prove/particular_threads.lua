@@ -137,7 +137,7 @@ function only.drivers_and_news(is)
   is(thread:take(), "done")
 end
 
--- An operation outside any go block that fails has left nothing: neither a wait of another thread's channel, nor what it
+-- An operation outside any go block that fails has left nothing: neither a wait of a shared channel, nor what it
 -- had put aside.
 function only.failed_outside(is)
   local function driven(f, ...)
@@ -179,6 +179,30 @@ function only.failed_outside(is)
   end
   full:close()
   while full:poll() do end
+end
+
+-- The driver completes the operation, and raises then: the operation returns, and the error is reported.
+function only.done_before_an_error(is)
+  local ch, reports = rn.chan(), {}
+  rn.on_error(function(...) reports[#reports + 1] = table.pack(...) end)
+  local previous = rn.driver { alive = function() return true end, wait = function()
+    ch:offer("a value")
+    ch:poll()
+    error("of the driver", 0)
+  end }
+  local results = table.pack("before", ch:take())
+  is(ch:put("another value"), true)
+  rn.driver(previous)
+  rn.on_error(nil)
+  is(results.n, 2)
+  is(results[1], "before")
+  is(results[2], "a value")
+  is(#reports, 2)
+  for _, report in ipairs(reports) do
+    is(report[1], "of the driver")
+    is(report[2], nil)
+    is(report[3], "the scheduler")
+  end
 end
 
 return only
