@@ -130,6 +130,32 @@ describe("order per key in a store", function()
     assert.same({ 1, 4 }, seen)
   end)
 
+  it("starts the next call when one that was cancelled has ended, with its variables", function()
+    local other <close> = stores.open(dir.path .. "/work.db", { synchronous = "off" })
+    local busy, begun, problems, going = nil, 0, {}, rn.chan()
+    local function f()
+      if busy then problems[#problems + 1] = "two at a time" end
+      busy, begun = true, begun + 1
+      local closing <close> = setmetatable({}, { __close = function() -- luacheck: ignore 211
+        if begun == 1 then going:take() end
+        busy = nil
+      end })
+      if begun == 1 then rn.sleep(1e9) end
+    end
+    local sink = assert(store:sink "orders")
+    for i = 1, 2 do assert(sink:put { customer = 1, number = i }) end
+    local opts = { name = "stage", key = customer }
+    local stage = assert(store:stage("orders", 2, f, nil, opts))
+    patience.wait_for(function() return begun == 1 end)
+    local second = assert(other:stage("orders", 2, f, nil, opts))
+    stage:stop()
+    assert(other:queues()) -- has waited for the other stage
+    assert.equal(1, begun)
+    going:put(true)
+    patience.wait_for(function() return second:stats().done == 2 end)
+    assert.same({}, problems)
+  end)
+
   it("fails a message of which the function makes no key, and no other one", function()
     local sink, seen = assert(store:sink "orders"), {}
     for _, order in ipairs { { customer = 1 }, {}, { customer = { a = 1 } }, 17, { customer = { 1, "a" } } } do

@@ -6,6 +6,7 @@
 ---that may start, however many others wait for their keys.
 
 local core = require "runnel.core"
+local in_work = require "runnel.store.in_work"
 local json = require "runnel.json"
 local keys = require "runnel.store.keys"
 local values = require "runnel.store.values"
@@ -111,9 +112,10 @@ end
 ---@param key fun(value: any): any
 ---@return function
 function by_key.checked(f, key)
-  return function(value, ...)
+  return function(value, message, ...)
     by_key.of(key, value)
-    return f(value, ...)
+    local work <close> = in_work.begin(message) -- luacheck: ignore 211
+    return f(value, message, ...)
   end
 end
 
