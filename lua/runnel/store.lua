@@ -190,10 +190,10 @@ function Store:ring(stream)
     if list then ring(list) end
     return
   end
-  local streams = {}
-  for name in pairs(self.readers) do streams[#streams + 1] = name end
-  table.sort(streams)
-  for _, name in ipairs(streams) do ring(self.readers[name] or {}) end
+  local all = {}
+  for name in pairs(self.readers) do all[#all + 1] = name end
+  table.sort(all)
+  for _, name in ipairs(all) do ring(self.readers[name] or {}) end
 end
 
 -- A statement in the background has ended, or died.

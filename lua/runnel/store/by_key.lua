@@ -6,9 +6,9 @@
 ---that may start, however many others wait for their keys.
 
 local core = require "runnel.core"
-local in_work = require "runnel.store.in_work"
 local json = require "runnel.json"
 local keys = require "runnel.store.keys"
+local messages = require "runnel.store.message"
 local values = require "runnel.store.values"
 
 local is_cancelled = core.internal.is_cancelled
@@ -114,7 +114,7 @@ end
 function by_key.checked(f, key)
   return function(value, message, ...)
     by_key.of(key, value)
-    local work <close> = in_work.begin(message) -- luacheck: ignore 211
+    local work <close> = messages.begin(message) -- luacheck: ignore 211
     return f(value, message, ...)
   end
 end

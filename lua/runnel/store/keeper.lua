@@ -5,7 +5,6 @@ local core = require "runnel.core"
 local counts = require "runnel.queue.count"
 local draining = require "runnel.queue.draining"
 local guard = require "runnel.internal.guard"
-local in_work = require "runnel.store.in_work"
 local letters = require "runnel.store.dead"
 local messages = require "runnel.store.message"
 local queues = require "runnel.queue.queues"
@@ -171,7 +170,7 @@ end
 
 function Keeper:back(message, ms)
   if not answer(message) then return end
-  in_work.after(message, function() self.consumer:back(message.sequence, ms, message.priority) end)
+  messages.after(message, function() self.consumer:back(message.sequence, ms, message.priority) end)
 end
 
 function Keeper:drop(message)

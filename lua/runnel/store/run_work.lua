@@ -5,7 +5,6 @@ local by_key = require "runnel.store.by_key"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local hand_back = require "runnel.queue.hand_back"
-local in_work = require "runnel.store.in_work"
 local letters = require "runnel.store.dead"
 local looking = require "runnel.store.looking"
 local messages = require "runnel.store.message"
@@ -173,7 +172,7 @@ end
 function Work:run(call)
   local run = load(self, call.message)
   if not run then return { n = 0, is_old = true } end
-  local work <close> = in_work.begin(call.message) -- luacheck: ignore 211
+  local work <close> = messages.begin(call.message) -- luacheck: ignore 211
   run.call, call.run, run.block, self.runs[run.scope] = call, run, steps.block(), run
   local loaded <close> = setmetatable({ run = run }, Loaded) -- luacheck: ignore 211
   run:load()
