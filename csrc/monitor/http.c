@@ -189,9 +189,9 @@ static const struct {
   const char *name;
   bool changes;
 } commands[] = {
-    {"values", false},     {"timeline", false},  {"queues", false},     {"flows", false}, {"leaks", false},
-    {"profile", false},    {"collect", true},    {"kill", true},        {"inject", true}, {"flow_pause", true},
-    {"flow_resume", true}, {"flow_drain", true}, {"flow_inject", true},
+    {"values", false},    {"timeline", false},   {"queues", false},    {"runs", false},       {"flows", false},
+    {"leaks", false},     {"profile", false},    {"collect", true},    {"kill", true},        {"inject", true},
+    {"flow_pause", true}, {"flow_resume", true}, {"flow_drain", true}, {"flow_inject", true},
 };
 
 /* Passes on the command of a complete form, or refuses the request. */

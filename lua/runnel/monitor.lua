@@ -32,6 +32,7 @@ local monitor = {}
 ---@class runnel.Monitor
 ---@field url string the page's URL, with the token that is needed to see it
 ---@field port integer the port
+---@field package questions integer about runs that are being answered
 ---@field package commands table<string, fun(self, ...): boolean, ...> the page's, by their names
 local Monitor = {}
 Monitor.__index = Monitor
@@ -154,6 +155,31 @@ function commands.queues(self)
   return true, self.queues or "looking"
 end
 
+-- How many questions about runs are answered at a time.
+local QUESTIONS <const> = 8
+
+-- The runs of the program's stores. The answer comes later, with the number of the command.
+local function ask_runs(self, number, _, _, text)
+  local owners, stores = package.loaded["runnel.queue.owners"], {}
+  for _, owner in ipairs(owners and owners.open() or {}) do
+    if owner.runs then stores[#stores + 1] = owner end
+  end
+  local server, is_answered = self.server, false
+  local function answer(...)
+    if is_answered then return end
+    is_answered, self.questions = true, self.questions - 1
+    if self.server == server then server_module.result(server, number, ...) end
+  end
+  self.questions = self.questions + 1
+  if #stores == 0 then return answer(false, "this program has no store open") end
+  if self.questions > QUESTIONS then return answer(false, "the store is slow: it has not answered yet") end
+  guard.go(function(_, err) answer(false, internal.error_text(err)) end, nil, function()
+    core.rename "the monitor's look at runs"
+    local json, err = require("runnel.store.runs.run_page").answer(stores, text, self.show == short.value)
+    answer(json ~= nil, json or tostring(err))
+  end)
+end
+
 -- The state of the program's flows. Without the module there are none.
 function commands.flows()
   if not package.loaded["runnel.flow"] then return true, "0\t0" end
@@ -212,7 +238,8 @@ end
 local READS = { values = true, timeline = true, queues = true, flows = true, leaks = true, profile = true }
 
 local function run_command(self, number, what, ...)
-  if self.control or READS[what] then report(self, number, pcall(self.commands[what], self, ...))
+  if what == "runs" then ask_runs(self, number, ...)
+  elseif self.control or READS[what] then report(self, number, pcall(self.commands[what], self, ...))
   else report(self, number, true, false, "commands are off: start the monitor with control = true") end
 end
 
@@ -261,7 +288,8 @@ function monitor.listen(port, opts)
   end
   local program = opts.program or (type(arg) == "table" and arg[0]) or "program"
   if type(program) ~= "string" then error("listen: program: a string expected", 2) end
-  local self = setmetatable({ control = opts.control or false, show = show, commands = commands }, Monitor)
+  local self = { control = opts.control or false, show = show, commands = commands, questions = 0 }
+  setmetatable(self, Monitor)
   internal.trace.hold "le" -- first: the watch shows what runs
   local watched, watch = pcall(internal.watch, function() serve(self) end)
   if not watched then

@@ -22,7 +22,7 @@ end
 
 ---@class runnel.nats
 ---@field connect fun(url?: string|string[], opts?: table): runnel.nats.Connection?, string?
----@field hand_back fun(why?: string)
+---@field hand_back fun(why?: string, opts?: { after?: number })
 ---@field libnats string the version of libnats
 local nats = { connect = connection.connect, hand_back = hand_back.hand_back, libnats = lib.libnats }
 

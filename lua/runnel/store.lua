@@ -22,6 +22,7 @@ local process = require "runnel.store.store_process"
 local queues = require "runnel.store.queues"
 local remote = require "runnel.store.remote"
 local runs = require "runnel.store.runs"
+local schedules = require "runnel.store.schedules.schedule"
 local schema = require "runnel.store.schema"
 local serve = require "runnel.store.serve"
 local sign = require "runnel.internal.sign"
@@ -54,6 +55,8 @@ local store = { hand_back = hand_back.hand_back }
 ---@field private noted? integer when the time was last noted in the file; nil: it need not be
 ---@field version integer that of the tables which the file is known to have (runnel.store.schema)
 ---@field is_closed boolean
+---@field registered? table<string, function> only the program is checked (run_check): its functions of runs
+---@field refuse? fun() only the program is checked: raises in place of an effect
 local Store = { __name = "runnel.store" }
 Store.__index = Store
 Store.__sign = "store"
@@ -135,9 +138,9 @@ end
 for name, method in pairs {
   stream = streams.stream, sink = sinks.sink, source = sources.source, stage = stages.stage, dead = dead.dead,
   kv = kv.kv, remote = remote.remote, serve = serve.serve, queues = queues.queues, queue = queues.queue,
-  runs = runs.runs,
+  runs = runs.runs, schedule = schedules.schedule, schedules = schedules.list,
 } do
-  local needed = name == "runs" and schema.RUNS or schema.STREAMS
+  local needed = (name == "runs" or name:find "^schedule") and schema.RUNS or schema.STREAMS
   -- A file gets the tables of streams, and of runs, when it needs them: most stores have results only. A tail call, so
   -- that errors have the line of the program.
   Store[name] = function(self, ...)

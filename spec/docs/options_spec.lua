@@ -132,6 +132,14 @@ add(stores, {
   ["stores.open"] = function(opts) stores.open(":memory:", opts) end,
   ["store:once"] = function(opts) with_store(function(store) store:once("a", nothing, opts) end) end,
   ["store:runs"] = function(opts) with_store(function(store) store:runs("a", nothing, opts) end) end,
+  ["store:schedule"] = function(opts) with_store(function(store) store:schedule("a", "@daily", opts) end) end,
+  ["schedule:pause"] = function(opts) with_store(function(store) store:schedule("a", "@daily"):pause(opts) end) end,
+  ["queue:pause"] = function(opts)
+    with_store(function(store)
+      assert(store:stage("orders", 1, nothing, nil, { name = "a" }))
+      assert(store:queue "a"):pause(opts)
+    end)
+  end,
   ["dead:list"] = function(opts) with_store(function(store) store:dead("orders"):list(opts) end) end,
   ["sink:put"] = function(opts) with_store(function(store) assert(store:sink "orders"):put(1, opts) end) end,
   ["bucket:watch"] = function(opts) with_store(function(store) assert(store:kv "b"):watch(nil, opts) end) end,
@@ -184,13 +192,6 @@ end
 -- Those that have no such call: options of a command; and the changes of a queue, which depend on its kind.
 local ELSEWHERE <const> = { ["runnel build"] = true, ["queue:change"] = true }
 
--- Options that the manual has in other tables: what a stage of a flow does, and what http.events shares with
--- http.request.
-local function is_documented_elsewhere(name, option)
-  if name == "flow" then return ("step source from"):find(option, 1, true) end
-  return name == "http.events"
-end
-
 -- Calls f with each option of the manual.
 local function each_option(f)
   for _, path in ipairs(pages.of "docs/manual") do
@@ -210,6 +211,14 @@ local function documented()
     end
   end)
   return of
+end
+
+-- Options that the manual has in other tables: what a stage of a flow does, and what http.events shares with
+-- http.request, and schedules with runs.
+local function is_documented_elsewhere(name, option)
+  if name == "store:schedule" then return documented()["store:runs"][option] end
+  if name == "flow" then return ("step source from"):find(option, 1, true) end
+  return name == "http.events"
 end
 
 describe("the options in the manual", function()

@@ -1,5 +1,6 @@
 -- runnel.monitor without a browser: commands from the page, and the values that it asks for.
 
+local json = require "runnel.json"
 local monitored = require "spec.support.monitored"
 local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
@@ -298,6 +299,54 @@ describe("runnel.monitor", function()
       rn.exit(0)]]):format(server.url))
     local text = table_of_queues(p)
     assert.matches("^NATS at nats://[^\n]+\nqueue .*\nresize .*\n\nthe store :memory:\nqueue .*\nwords/spell ", text)
+    p:finish()
+  end)
+
+  it("has the runs of a store, and answers each question with its number", function()
+    if not pcall(require, "runnel.sqlite") then return pending "libsqlite3 is not installed" end
+    local p = start [[
+      local store = require("runnel.store").open ":memory:"
+      local charge = store:once("charge", function() return "secret" end)
+      local runs = store:runs("order", function(run)
+        charge "secret"
+        run:wait "approved"
+      end)
+      for i = 1, 3 do assert(runs:start(i)) end
+      while #runs:list { state = "waiting" } < 3 do rn.sleep(5) end
+      local m = listen(0)
+      while not told() do rn.sleep(20) end
+      rn.exit(0)]]
+    -- The answer to a question, which has a text.
+    local function ask(question, pattern)
+      local stream = p:open_stream(pattern)
+      local text = question:gsub("[^%w]", function(c) return ("%%%02X"):format(c:byte()) end)
+      local _, answer = p:post("/runs?", "text=" .. text)
+      local number = tonumber(answer:match "\"number\":(%d+)")
+      for _, message in ipairs(monitored.messages(stream())) do
+        for _, result in ipairs(message.r) do
+          if result[1] == number then return result end
+        end
+      end
+    end
+    local answers = {
+      ask("{}", "counts"), ask('{"name":"order","run":"2"}', "charge"), ask("7", "the question is wrong"),
+    }
+    assert.is_true(answers[1][2])
+    local counts = json.decode(answers[1][3]).stores[1].counts[1]
+    assert.same({ "order", 3, { waiting = 3 } }, { counts.name, counts.total, counts.states })
+    local one = json.decode(answers[2][3])
+    assert.same({ 3, "2", "waiting" }, { #one.list, one.run.id, one.run.state })
+    assert.same({ "charge", 'wait["approved"]' }, { one.steps[1].step, one.steps[2].step })
+    assert.not_matches("secret", answers[2][3])
+    assert.same({ false, "the question is wrong" }, { answers[3][2], answers[3][3] })
+    p:finish()
+  end)
+
+  it("has no runs without a store", function()
+    local p = start "local m = listen(0) while not told() do rn.sleep(20) end"
+    local stream = p:open_stream "no store open"
+    post(p, { "/runs", "text=%7B%7D" })
+    assert.matches("this program has no store open", stream())
     p:finish()
   end)
 

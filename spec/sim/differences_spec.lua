@@ -23,6 +23,15 @@ local ELSEWHERE = {
   ["store:drain"] = "it is store:close after the stages have ended",
   ["db:rows"] = "as db:one", ["tx:rows"] = "as tx:one",
 }
+for of, names in pairs {
+  r = "steps forget restart cancel signal result state", runs = "start get list drain wait",
+  store = "runs schedule schedules", schedule = "state pause resume run_now remove",
+  run = "sleep wait now random id version note",
+} do
+  for name in names:gmatch "%S+" do
+    ELSEWHERE[of .. ":" .. name] = "runs are statements of SQLite, as store:once, and waits of core"
+  end
+end
 
 -- The text of all programs of check-world.
 local function programs_text()

@@ -378,6 +378,39 @@ const tests = {
     return page;
   },
 
+  async "the runs of the program's store are shown by their states, and one with its steps"() {
+    const alone = await open((await start("tests/browser/controlled.lua")).url);
+    await alone.click("#view-runs");
+    await untilText(alone, ".calm", "this program has no store open");
+    await alone.close();
+    const page = await open((await start("tests/browser/runs.lua", "120")).url);
+    await page.click("#view-runs");
+    await untilText(page, ".runs tr", "123"); // all
+    const cells = () => texts(page, ".runs table:not(.list) tbody td");
+    await until(page, () => [...document.querySelectorAll(".runs table:not(.list) tbody td")].map((e) => e.textContent.trim()).join() === "order,123,,,1,1,,,120,1,,1");
+    await click(page, ".runs button", "120");
+    await page.waitForFunction(() => document.querySelectorAll(".runs .list tbody tr").length === 50);
+    for (const rows of [50, 20]) {
+      await page.click(".runs .next");
+      await page.waitForFunction((n) => document.querySelectorAll(".runs .list tbody tr").length === n, {}, rows);
+    }
+    assert.equal(await page.$(".runs .next"), null);
+    await page.click(".runs tbody tr td:nth-child(10) button"); // failed
+    await untilText(page, ".runs .list td", "no mail server");
+    await page.click(".runs .list tbody button");
+    await untilText(page, ".story .failed .name", "mail");
+    assert.deepEqual(await texts(page, ".story .name"), ["1 charge", "mail"]);
+    assert.match((await texts(page, ".runs p.step"))[0], /^mail .*runs\.lua:\d+\s+.*no mail server$/);
+    await page.click(".runs tbody tr td:nth-child(5) button"); // sleeping
+    await untilText(page, ".runs .list td", "asleep");
+    await page.click(".runs .list tbody button");
+    await untilText(page, ".story .sleeping .took", "sleeping");
+    assert.doesNotMatch(await page.$eval("#app", (e) => e.textContent), /secret/);
+    await shot(page, "runs");
+    assert.equal((await cells()).length, 12);
+    return page;
+  },
+
   async "the queues of the program's server are shown, or that it has none"() {
     const alone = await open((await start("tests/browser/controlled.lua")).url);
     await alone.click("#view-queues");
@@ -584,7 +617,7 @@ const tests = {
   },
 
   async "each tab at 1280 and 390 px, light and dark: nothing is wider than the page, no text smaller than 10 px"() {
-    const programs = [[["tests/browser/profiled.lua", "control"], ["graph", "chans", "gos", "timeline", "profile", "leaks", "queues"]],
+    const programs = [[["tests/browser/runs.lua", "3"], ["runs"]], [["tests/browser/profiled.lua", "control"], ["graph", "chans", "gos", "timeline", "profile", "leaks", "queues"]],
       [["tests/browser/flows.lua", "control"], ["graph", "flows"]]];
     for (const [args, views] of programs) {
       const page = await open((await start(...args)).url);
@@ -598,6 +631,12 @@ const tests = {
         await (await page.waitForSelector("#collect")).click();
         await page.waitForSelector("table.leaks");
       }
+      if (views.includes("runs")) {
+        await page.click("#view-runs");
+        await click(page, ".runs button", "1");
+        await page.waitForSelector(".runs .list tbody button");
+        await page.click(".runs .list tbody button");
+      }
       for (const scheme of ["light", "dark"]) {
         await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
         for (const width of [1280, 390]) {
@@ -605,7 +644,7 @@ const tests = {
           for (const view of views) {
             await page.click(`#view-${view}`);
             await page.waitForSelector({ graph: ".graph .label", timeline: ".timeline rect", profile: ".flame .frames button", flows: ".flow table",
-              queues: ".calm" }[view] || "table tbody td");
+              queues: ".calm", runs: ".story i" }[view] || "table tbody td");
             await sleep(300); // for the layout, and for charts
             assert.deepEqual(await narrow(page), [], `${view} at ${width} px`);
             await shot(page, `tab-${view}-${width}-${scheme}`);
@@ -676,7 +715,7 @@ const tests = {
       await ended(program);
       await until(page, () => document.querySelector("#status").textContent.includes("has ended"));
       assert.match(await status(page), why);
-      for (const view of ["timeline", "profile", "flows", "queues", "leaks"]) {
+      for (const view of ["timeline", "profile", "flows", "queues", "runs", "leaks"]) {
         await page.click(`#view-${view}`);
         assert.deepEqual(await texts(page, ".views button:not(nav button):not(.bar button):not(th button), header button"), [], view);
       }

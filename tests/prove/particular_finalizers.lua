@@ -161,6 +161,37 @@ function only.timers(is)
   end
 end
 
+-- A finalizer makes many more timers than there are, just when the memory of timers grows.
+function only.many_timers_at_once(is)
+  for turn = 0, 8 do
+    for size = 1, 40, 13 do
+      sim.run(function()
+        local at, wrong, made, fired = 0, 0, 0, 0
+        local function start(ms)
+          local began = rn.now()
+          made = made + 1
+          rn.timeout(ms):take_async(function()
+            fired = fired + 1
+            if rn.now() - began ~= ms then wrong = wrong + 1 end
+          end)
+        end
+        for i = 1, size do start(i * 20 + 5000) end
+        meanwhile(function()
+          at = at + 1
+          if at == turn + 1 then
+            while made < 512 do start(made * 20 % 5000) end -- a power of two: then the larger memory is full, too
+          end
+        end, function()
+          for i = 1, 40 do start(i * 20 + 10000) end
+        end)
+        rn.sleep(20000)
+        is(fired, made)
+        is(wrong, 0)
+      end)
+    end
+  end
+end
+
 -- The memory of many timeouts is freed when none is pending; but a finalizer makes some at that moment. All have places
 -- of their own there, in which others of the same time find them.
 function only.forgotten_timeouts(is)

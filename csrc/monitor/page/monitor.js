@@ -8,6 +8,7 @@ import { Flows } from "./flows.js";
 import { Graph } from "./graph.js";
 import { Leaks } from "./leaks.js";
 import { Queues } from "./queues.js";
+import { Runs } from "./runs.js";
 import { Chans, Gos } from "./tables.js";
 import { Timeline } from "./timeline.js";
 
@@ -57,13 +58,13 @@ function Head({ paused, onPause }) {
 
 // A frame has no room for the charts beside the graph.
 const VIEWS = { graph: "graph", ...(isFrame && { charts: "charts" }), chans: "channels", gos: "go blocks", timeline: "timeline",
-  ...(Profile && { profile: "profile" }), flows: "flows", queues: "queues", leaks: "leaks" };
+  ...(Profile && { profile: "profile" }), flows: "flows", queues: "queues", ...(!isFrame && { runs: "runs" }), leaks: "leaks" };
 
 function App() {
   const [, redraw] = useState(0), [paused, setPaused] = useState(false), [view, setView] = useState("graph");
   const [selection, setSelection] = useState(null), [message, setMessage] = useState(null), [values, setValues] = useState(null);
   const [records, setRecords] = useState(null), [flows, setFlows] = useState(""), [queues, setQueues] = useState(null);
-  const [leaks, setLeaks] = useState(null), [profile, setProfile] = useState(null);
+  const [runs, setRuns] = useState(null), [leaks, setLeaks] = useState(null), [profile, setProfile] = useState(null);
   const control = useState(() => ({ paused: false, waiting: new Map(), early: new Map() }))[0];
 
   const say = (ok, text) => {
@@ -93,6 +94,7 @@ function App() {
         if (ok) model.setFlows(lines);
       }
       else if (what === "queues") setQueues([ok, ...lines]);
+      else if (what === "runs") setRuns([ok, ...lines]);
       else if (what === "leaks" || what === "collect") setLeaks([ok, ...lines]);
       else if (what === "profile") setProfile((before) => learn(before, ok, lines));
       else {
@@ -136,6 +138,7 @@ function App() {
         ${view === "timeline" && html`<${Timeline} model=${model} command=${command} lines=${records} />`}
         ${view === "flows" && html`<${Flows} model=${model} command=${command} why=${flows} />`}
         ${view === "queues" && html`<${Queues} model=${model} command=${command} lines=${queues} />`}
+        ${view === "runs" && html`<${Runs} model=${model} command=${command} lines=${runs} />`}
         ${view === "leaks" && html`<${Leaks} model=${model} command=${command} lines=${leaks} />`}
         ${view === "profile" && html`<${Profile} model=${model} command=${command} known=${profile} paused=${paused} />`}
         ${view === "gos" && html`<${Gos} ...${shared} />`}

@@ -47,6 +47,9 @@ local LIST = {
     .. "STAGE.OUTPUT), at most ten a second, until a key is pressed" },
   { "queues", "[conn]", "show the queues of a NATS server or a store, and who works on them: of a connection or a "
     .. "store, of a URL, or of all that the program has open" },
+  { "runs", "[run]", "show the durable runs of the stores that the program has open: how many there are in each "
+    .. "state; or those of a name, in a state, or of a name in a state; or one, by its id, with its steps and their "
+    .. "times" },
   { "bt", "ID", "show the traceback of a go block" },
   { "cancel", "ID", "cancel a go block" },
   { "time", "expr", "evaluate an expression and print how long it took" },
@@ -283,6 +286,18 @@ function command.queues(ui, rest)
   local ok, lines = call(ui, function() return require("runnel.queue.owners").lines(list) end)
   if is_own then list[1]:close() end
   if ok then print_lines(ui, lines) end
+end
+
+function command.runs(ui, rest)
+  local owners, stores = package.loaded["runnel.queue.owners"], {}
+  for _, owner in ipairs(owners and owners.open() or {}) do
+    if owner.runs then stores[#stores + 1] = owner end
+  end
+  if #stores == 0 then fail "this program has no store open" end
+  local ok, lines, err = call(ui, function() return require("runnel.store.runs.run_view").lines(stores, rest) end)
+  if not ok then return end
+  if not lines then fail("%s", tostring(err)) end
+  print_lines(ui, lines)
 end
 
 function command.graph(ui, rest)

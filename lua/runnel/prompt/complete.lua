@@ -1,6 +1,7 @@
 ---The Tab key: completes names (locals, globals, keywords, fields, methods) and the arguments of commands; after an
 ---open parenthesis it shows the function's arguments. It runs no user code, such as metamethods.
 
+local package = package
 local rn = require "runnel"
 local commands = require "runnel.prompt.commands"
 local doc = require "runnel.prompt.doc"
@@ -91,6 +92,18 @@ end
 function argument.set(_, add)
   add "depth "
   add "width "
+end
+
+-- The states of runs, and the names of those that this program continues.
+function argument.runs(_, add)
+  local owners = package.loaded["runnel.queue.owners"]
+  local stores = owners and package.loaded["runnel.store"] and owners.open() or {}
+  for _, store in ipairs(stores) do
+    for name, of in pairs(store.functions or {}) do
+      if type(of.f) == "table" then add(name) end
+    end
+  end
+  for _, state in ipairs(#stores > 0 and require("runnel.store.runs.run_look").STATES or {}) do add(state) end
 end
 
 -- Commands that take an expression.

@@ -102,13 +102,14 @@ end
 
 -- Handles an error of the function.
 local function failed(self, err, trace)
-  local worker, count, why = self.worker, self.count or { starts = 1, raises = 0 }, hand_back.reason(err)
+  local worker, count = self.worker, self.count or { starts = 1, raises = 0 }
+  local is_handed_back, why, after = hand_back.read(err)
   self.count = count
-  if why then
-    worker:tell(("a %s was handed back: %s"):format(worker.task.unit, why), why)
+  if is_handed_back then
+    if why then worker:tell(("a %s was handed back: %s"):format(worker.task.unit, why), why) end
     count.starts = count.starts - 1
     set_count(self, count)
-    return worker.keeper:back(self.message, patience.given_back)
+    return worker.keeper:back(self.message, math.max(1, after or patience.given_back))
   end
   worker.counts.failed, count.raises = worker.counts.failed + 1, count.raises + 1
   if count.raises >= self.limits.tries then
@@ -217,6 +218,7 @@ local function continue_trace(self)
 end
 
 local function run(self)
+  internal.trace.set_context(nil) -- it is not a part of what the go block does that happened to start it
   if contexts.on then continue_trace(self) end
   if self.message.again ~= "first" and not may_start(self) then return leave(self) end
   local worker = self.worker

@@ -24,8 +24,10 @@ local queues = {}
 ---@field workers runnel.queue.WorkerReport[]
 ---@field counted_at number when `done` was counted
 ---@field protected owner any the connection or the store
----@field protected store_paused fun(self, is_paused: boolean): true?, string? notes for all workers, also new ones,
----whether the queue is paused
+---@field resumes? number when the pause ends, in ms since 1970; of a store only
+---@field protected store_paused fun(self, is_paused: boolean, ms?: number): true?, string? notes for all workers, also
+---new ones, whether the queue is paused, and for how long
+---@field protected can_resume? boolean whether a pause may have an end
 ---@field protected ask fun(self, ms?: number): table<string, runnel.queue.WorkerReport[]>?, string? tells workers to
 ---see whether the queue is paused; returns reports by the names of queues
 local Queue = {}
@@ -111,9 +113,9 @@ end
 
 -- ---- one queue ----
 
-local function set_paused(self, is_paused, ms)
+local function set_paused(self, is_paused, ms, lasts)
   if ms ~= nil then check.ms(ms, 1, (is_paused and "pause" or "resume") .. ": ms", 4) end
-  local ok, err = self:store_paused(is_paused)
+  local ok, err = self:store_paused(is_paused, lasts)
   if not ok then return nil, err end
   self.paused = is_paused
   local workers, problem = self:ask(ms)
@@ -122,14 +124,22 @@ local function set_paused(self, is_paused, ms)
   return #self.workers
 end
 
+local PAUSE <const> = { lasts = check.kinds.ms(1) }
+
 ---Pauses the queue: its workers, also new ones, start no more calls until `resume`. Running calls finish. Messages that
 ---a worker has not started wait in the worker.
 ---@param ms? number how long to wait for their answers (500)
+---@param opts? { lasts?: number } of a store only: after how many ms the pause ends
 ---@return integer? workers how many have answered that they have paused
 ---@return string? err
-function Queue:pause(ms)
+function Queue:pause(ms, opts)
   sign.own(self, "queue", "pause")
-  local workers, err = set_paused(self, true, ms)
+  if type(ms) == "table" then ms, opts = nil, ms end
+  check.options(opts, PAUSE, "pause")
+  if opts and opts.lasts and not self.can_resume then
+    error("pause: lasts: only a pause in a store has an end: resume it later", 2)
+  end
+  local workers, err = set_paused(self, true, ms, opts and opts.lasts)
   return workers, err
 end
 

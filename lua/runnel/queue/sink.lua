@@ -28,6 +28,7 @@ local Sink = {}
 ---@field id? string
 ---@field headers? table<string, string>
 ---@field priority? integer
+---@field if_waiting? "replace"|"drop"
 ---@field level integer of the program's line, as `store` would give it to `error`
 
 -- The subject of a value: the option of the put, or the sink's.
@@ -98,15 +99,20 @@ local function with_time(self, opts, level)
   return headers
 end
 
+local IF_WAITING <const> = { "replace", "drop" }
+
 ---Stores a value, and returns when the stream has it. While the server does not answer, tries again; the stream stores
 ---the value once. With `id`, the stream stores only one value of that id, from any process, within its time for ids
 ---(option `duplicates` of conn:stream).
 ---With `delay` or `at`, stages and sources with a name get the message at that time; other sources do not wait.
 ---@param value any
 ---@param opts? { id?: string, subject?: string, headers?: table<string, string>, delay?: number, at?: number,
----priority?: integer } `headers`: names without spaces and colons, and texts of one line, in UTF-8. `delay`: ms from
----now; `at`: a time in ms since 1970, by the clock of this machine. Over NATS the clocks of the programs count, to the
----second. `priority`, 1 to 9, of a store only: stages and named sources get it before messages with a lower one
+---priority?: integer, if_waiting?: "replace"|"drop" } `headers`: names without spaces and colons, and texts of one
+---line, in UTF-8. `delay`: ms from now; `at`: a time in ms since 1970, by the clock of this machine. Over NATS the
+---clocks of the programs count, to the second. `priority`, 1 to 9, of a store only: stages and named sources get it
+---before messages with a lower one. `if_waiting`, of a store only: what happens if a message with the id still waits;
+---else it is stored, also within the time for ids. "replace": this one takes its place; "drop": this one is dropped,
+---as a duplicate
 ---@return boolean stored false: it is not stored; or, after the sink's timeout, it is not known whether it is
 ---@return integer|string sequence_or_err
 ---@return boolean? is_duplicate the stream had it already
@@ -121,11 +127,14 @@ function Sink:put(value, opts)
   if priority ~= nil and not (math.type(priority) == "integer" and priority >= 0 and priority <= 9) then
     error("put: priority: an integer from 0 to 9 expected, got " .. check.describe(priority), 2)
   end
+  check.one_of(opts.if_waiting, IF_WAITING, "put: if_waiting")
+  if opts.if_waiting and not id then error("put: if_waiting: the option id says for which messages", 2) end
   check_headers(self, opts.headers, 2)
   local headers = with_time(self, opts, 2)
   if self.is_closed then return false, "the sink is closed" end
   local subject = subject_of(self, opts.subject, 2)
-  local sequence, err, code = self:store(subject, value, { id = id, headers = headers, priority = priority, level = 3 })
+  local sequence, err, code = self:store(subject, value,
+    { id = id, headers = headers, priority = priority, if_waiting = opts.if_waiting, level = 3 })
   if not sequence then return false, err --[[@as string]], code end
   return true, sequence, err --[[@as boolean]]
 end
@@ -175,15 +184,15 @@ function Sink:ahead() return 0 end -- luacheck: no self
 ---@param store function how they store a value
 ---@param methods? { time: function, ahead: function, keeps_json: boolean } of sinks whose messages are read by another
 ---clock, or whose headers are kept as JSON, in which all texts are UTF-8
----@param has_priority? boolean whether their messages have priorities
+---@param of_store? boolean whether their messages have priorities, and can be replaced
 ---@return table class
-function sink.class(store, methods, has_priority)
+function sink.class(store, methods, of_store)
   local class = { __name = "sink", __sign = "sink", __close = Sink.close, store = store, time = clock.time }
   for name, method in pairs(Sink) do class[name] = method end
   for name, method in pairs(methods or {}) do class[name] = method end
   class.__index = class
   class.PUT_OPTIONS = { id = true, subject = true, headers = true, delay = true, at = true,
-    priority = has_priority or nil }
+    priority = of_store or nil, if_waiting = of_store or nil }
   return class
 end
 

@@ -233,6 +233,9 @@ function Connection:tell_changes()
   thread.tell(self:listeners())
 end
 
+---The clock of the host was set: those who wait for changes look again.
+function Connection:clock_moved() thread.tell(self:listeners()) end
+
 ---Call it before the C module works. A statement takes no time here, so that no other one finds its locks. In reality
 ---it does, and a connection that does not wait for locks fails: in a search, this is a choice if another connection to
 ---the file has work to do.

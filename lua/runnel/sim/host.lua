@@ -50,8 +50,10 @@ local function start(self, level)
   self.handles, self.listeners, self.sockets, self.next_port = {}, {}, {}, FIRST_PORT
   self.open_files, self.pipes, self.signals, self.children = {}, {}, {}, {}
   self.subscriptions, self.term = 0, nil
-  local before = internal.host(self.number)
+  local before, context = internal.host(self.number), internal.trace.context()
+  internal.trace.set_context(nil) -- a program inherits nothing from the go block that starts it
   local main = core.go(f)
+  internal.trace.set_context(context)
   internal.host(before)
   self.main = main
   local born = self.born
@@ -270,6 +272,9 @@ function Host:move_clock(ms)
   sign.own(self, "host", "move_clock")
   check.ms(ms, -(self.world:time() + self.skew) // 1 | 0, "move_clock: ms") -- not before 1970
   self.skew = self.skew + ms
+  for _, database in ipairs(self.world.databases) do -- schedules look at the clock now and then
+    if database.host.machine == self.machine then database:clock_moved() end
+  end
   self.world:log(self, nil, "its clock moves by %g ms", ms)
 end
 

@@ -6,6 +6,7 @@
 ---back; and all times in the file are moved back as much.
 
 local core = require "runnel.core"
+local current = require "runnel.internal.world"
 local lib = require "runnel.sqlite.core"
 
 local is_simulation, now = core.internal.is_simulation, core.now
@@ -37,10 +38,13 @@ local STREAMS <const> = {
   "update runnel_id set made = made - ?1",
   "update runnel_value set made = made - ?1", "update runnel_rate set at = at - ?1",
   "update runnel_delivery set due = due - ?1 where due > 0 and due < 9223372036854775807",
+  "update runnel_consumer set resumes = resumes - ?1",
 }
 local RUNS <const> = {
   'update runnel_run set made = made - ?1, since = since - ?1, due = due - ?1',
-  "update runnel_signal set made = made - ?1",
+  "update runnel_signal set made = made - ?1", "update runnel_once set began = began - ?1",
+  [[update runnel_schedule set made = made - ?1, paused = paused - ?1,
+    last = case when cron is null then last - ?1 else last end]],
 }
 local KEYS <const> = "update runnel_delivery set turn = turn - ?1 where turn > 0"
 
@@ -87,7 +91,7 @@ end
 ---@return integer base
 ---@return integer? noted the time that is in the file; nil: it has no table for that
 function clock.base(db)
-  if is_simulation() then return 0 end
+  if is_simulation() then return current.world and math.floor(current.world:time() - now()) or 0 end
   local since, time = lib.clock()
   local boot = boot_id()
   if not boot then return time - since end -- the clock of this process does not jump then
@@ -99,7 +103,7 @@ end
 ---@param base integer
 ---@return integer ms
 function clock.time(base)
-  if is_simulation() then return math.floor(now()) end
+  if is_simulation() then return base + math.floor(now()) end
   return base + (lib.clock())
 end
 
@@ -107,7 +111,10 @@ end
 ---@param base integer
 ---@return integer ms
 function clock.ahead(base)
-  if is_simulation() then return 0 end
+  if is_simulation() then
+    local host = current.world and current.world:here()
+    return host and -math.floor(host.skew) or 0
+  end
   local since, time = lib.clock()
   return base + since - time
 end

@@ -88,9 +88,12 @@ local MATCHES <const> = [[
  and runnel_matches(m.subject, (select subject from runnel_consumer where stream = ?1 and name = ?2))]]
 
 local STATE <const> = ([[
-select c.paused, c.asked, c.next, c.next <= s.last as has_new,
+select c.paused, c.resumes, c.asked, c.next, c.next <= s.last as has_new,
   (select min(due) from runnel_delivery where stream = ?1 and consumer = ?2 and due < $NEVER) as due
 from runnel_consumer c, runnel_stream s where c.stream = ?1 and c.name = ?2 and s.name = ?1]]):gsub("%$NEVER", NEVER)
+
+local RESUME <const> = "update runnel_consumer set paused = 0, resumes = null "
+  .. "where stream = ? and name = ? and resumes <= ?"
 
 local END <const> = "delete from runnel_delivery where stream = ? and seq = ? and consumer = ? and holder = ?"
 local BACK <const> = "update runnel_delivery set holder = null, due = ?5 where stream = ?1 and seq = ?2 and "
@@ -225,10 +228,18 @@ function Consumer:claim(room)
 end
 
 ---How it is: `paused`, `asked`, `next`, the first message that was not delivered, `has_new` (1 if there may be such
----messages), and `due`, when the next one is delivered again. Nil if it was deleted. Raises if the question fails.
----Parks.
----@return { paused: integer, asked: integer, next: integer, has_new: integer, due: integer? }?
-function Consumer:state() return must(self.store, "rows", STATE, self.stream, self.name)[1] end
+---messages), `due`, when the next one is delivered again, and `resumes`, when the pause ends: it ends here. Nil if it
+---was deleted. Raises if the question fails. Parks.
+---@return { paused: integer, resumes: integer?, asked: integer, next: integer, has_new: integer, due: integer? }?
+function Consumer:state()
+  local store, stream, name = self.store, self.stream, self.name
+  local state = must(store, "rows", STATE, stream, name)[1]
+  if state and state.paused == 1 and state.resumes and state.resumes <= store:time() then
+    must(store, "exec", RESUME, stream, name, store:time())
+    state.paused, state.resumes = 0, nil
+  end
+  return state
+end
 
 ---Gives back the messages of processes that have ended. Parks.
 ---@param store runnel.store.Store

@@ -144,7 +144,8 @@ end
 function jobs.why_idle(store, name)
   local rows = store:attempt("rows", [[
     select (select count(*) from runnel_worker where stream = ?1) as workers,
-      (select paused from runnel_consumer where stream = ?1) as paused]], jobs.stream(name))
+      (select paused and coalesce(resumes > ?2, 1) from runnel_consumer where stream = ?1) as paused]],
+    jobs.stream(name), store:time())
   local row = rows and rows[1]
   if not row then return nil end
   if row.paused == 1 then return ("it is paused (runnel queues %s resume %s)"):format(store.path, name) end

@@ -71,6 +71,9 @@ local KEEP <const> = "insert or replace into runnel_once(scope, name, key, step,
   .. "values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 local FORGET <const> = "delete from runnel_once where scope = '' and name = ? and key = ?"
 local KEEP_AND_FORGET <const> = KEEP .. "; " .. steps.FORGET
+-- Of a step of a run: with the time when it was begun, which only files with runs have a column for.
+local KEEP_BEGUN <const> = KEEP:gsub("%(scope", "(began, scope"):gsub("%?", "?, ?", 1)
+local KEEP_BEGUN_AND_FORGET <const> = KEEP_BEGUN .. "; " .. steps.FORGET
 
 -- Runs a statement. An error is raised at the program's line.
 local function must(self, statements, kind, sql, ...)
@@ -131,16 +134,23 @@ local function find(self, call, key, text, step, scope)
   return entry, false
 end
 
--- Writes a result, or an error; and forgets the steps of the scope `inner`, unless that is nil. Returns the entry.
-local function keep(self, statements, scope, key, step, failed, value, inner)
+-- Writes a result, or an error; and forgets the steps of the scope `inner`, unless that is nil. `begun`: a step of a
+-- run. Returns the entry.
+local function keep(self, statements, scope, key, step, begun, failed, value, inner)
   local form, data, entry = values.encode(value, failed and "the error" or "the result")
   if not form then internal.raise(("once %s: %s"):format(self.name, data)) end
   local made = self.store:time()
   local expires = self.expires and made + self.expires or nil
-  if inner then
-    must_keep(self, statements, KEEP_AND_FORGET, scope, self.name, key, step, 0, form, data, made, expires, inner)
+  local flag, began = failed and 1 or 0, begun and begun.began
+  if began and inner then
+    must_keep(self, statements, KEEP_BEGUN_AND_FORGET, began, scope, self.name, key, step, flag, form, data, made,
+      expires, inner)
+  elseif began then
+    must_keep(self, statements, KEEP_BEGUN, began, scope, self.name, key, step, flag, form, data, made, expires)
+  elseif inner then
+    must_keep(self, statements, KEEP_AND_FORGET, scope, self.name, key, step, flag, form, data, made, expires, inner)
   else
-    must_keep(self, statements, KEEP, scope, self.name, key, step, failed and 1 or 0, form, data, made, expires)
+    must_keep(self, statements, KEEP, scope, self.name, key, step, flag, form, data, made, expires)
   end
   entry.failed, entry.expires = failed or nil, expires
   return entry
@@ -154,10 +164,11 @@ local function result_of(result, err)
   return result
 end
 
--- Calls a function, as often as the options say.
-local function often(self, f, ...)
+-- Calls a function, as often as the options say. `begun` is the step of a run (runnel.store.run_steps).
+local function often(self, begun, f, ...)
   local tries = self.tries
   if not tries then return f(self, ...) end
+  if begun then return begun:often("once " .. self.name, tries, f, self, ...) end
   return retry.call("once " .. self.name, tries.n, tries.pause, tries.timeout, f, self, ...)
 end
 
@@ -169,31 +180,31 @@ local function try(self, inner, ...)
 end
 
 -- The same in a transaction, in which it also keeps the result. Returns the entry.
-local function try_in_transaction(self, scope, inner, key, step, ...)
+local function try_in_transaction(self, scope, inner, key, step, begun, ...)
   local call <close> = steps.enter(inner) -- luacheck: ignore 211
   local arguments = table.pack(...)
   local n = arguments.n + 1
   return (self.store.db:transaction(function(tx)
     arguments[n] = tx
-    return keep(self, tx, scope, key, step, false, result_of(self.f(table.unpack(arguments, 1, n))))
+    return keep(self, tx, scope, key, step, begun, false, result_of(self.f(table.unpack(arguments, 1, n))))
   end))
 end
 
 -- Calls the function, and keeps the result. Returns the entry.
-local function compute(self, scope, inner, key, step, ...)
-  if self.tx then return (often(self, try_in_transaction, scope, inner, key, step, ...)) end
-  local has_steps, result = often(self, try, inner, ...)
-  return keep(self, self.store.db, scope, key, step, false, result, has_steps and inner or nil)
+local function compute(self, begun, scope, inner, key, step, ...)
+  if self.tx then return (often(self, begun, try_in_transaction, scope, inner, key, step, begun, ...)) end
+  local has_steps, result = often(self, begun, try, inner, ...)
+  return keep(self, self.store.db, scope, key, step, begun, false, result, has_steps and inner or nil)
 end
 
 -- Like compute; stores the error if the options say so.
-local function compute_or_fail(self, scope, inner, key, step, ...)
-  if not self.errors then return compute(self, scope, inner, key, step, ...) end
-  local ok, entry = pcall(compute, self, scope, inner, key, step, ...)
+local function compute_or_fail(self, begun, scope, inner, key, step, ...)
+  if not self.errors then return compute(self, begun, scope, inner, key, step, ...) end
+  local ok, entry = pcall(compute, self, begun, scope, inner, key, step, ...)
   if ok then return entry end
   if is_cancelled(entry) then error(entry, 0) end
   local err = values.encode(entry, "the error") and entry or tostring(entry)
-  return keep(self, self.store.db, scope, key, step, true, err)
+  return keep(self, self.store.db, scope, key, step, begun, true, err)
 end
 
 -- ---- a call ----
@@ -226,11 +237,11 @@ local function find_or_compute(self, call, key, text, id, step, scope, ...)
   lock(run)
   local entry, has_expired = find(self, call, key, text, step, scope)
   if not entry then
+    if store.refuse and not call then store.refuse() end
     local inner = steps.scope(scope, self.name, text)
-    local begun <close> = call and call.is_run -- luacheck: ignore 211
-      and call:begin(self.name, key, text, step, scope)
+    local begun <close> = call and call.is_run and call:begin(self.name, key, text, step, scope)
     if has_expired then must(self, store.db, "exec", steps.FORGET, inner) end
-    entry = compute_or_fail(self, scope, inner, key, step, ...)
+    entry = compute_or_fail(self, begun, scope, inner, key, step, ...)
   end
   if not call and run.forgets == memory.forgets then memory:add(id, entry) end
   run.entry = entry

@@ -93,7 +93,9 @@ local function queue_of(store, row, workers)
     waiting = new + row.deliveries - row.running, running = row.running, redelivered = row.redelivered,
     given_up = row.given_up, done = math.max(0, row.delivered - row.deliveries),
     oldest = oldest < math.huge and math.max(0, now - oldest) or nil,
-    unused = math.max(0, now - (row.newest or row.stream_made)), paused = row.paused == 1,
+    unused = math.max(0, now - (row.newest or row.stream_made)),
+    paused = row.paused == 1 and not (row.resumes and row.resumes <= now),
+    resumes = row.paused == 1 and row.resumes and row.resumes > now and row.resumes or nil,
     workers = workers[name] or {}, counted_at = core.now(),
   }, Queue)
 end
@@ -132,18 +134,22 @@ end
 
 -- ---- changing ----
 
--- Changes a column of the consumer. True, or nil and the reason.
-local function change(queue, column, value)
-  local ok, err = queue.owner:attempt("exec",
-    ("update runnel_consumer set %s = ? where stream = ? and name = ?"):format(column), value, queue.stream,
-    queue.consumer)
+-- Changes a column of the consumer, or several. True, or nil and the reason.
+local function change(queue, columns, ...)
+  local sql = ("update runnel_consumer set %s where stream = ?1 and name = ?2"):format(columns)
+  local ok, err = queue.owner:attempt("exec", sql, queue.stream, queue.consumer, ...)
   if ok == 0 then return nil, "consumer not found" end
   if not ok then return nil, err end
   return true
 end
 
-function Queue:store_paused(is_paused)
-  local ok, err = change(self, "paused", is_paused and 1 or 0)
+Queue.can_resume = true
+
+function Queue:store_paused(is_paused, ms)
+  local resumes = ms and self.owner:time() + math.ceil(ms)
+  if resumes then self.owner:note_time() end
+  local ok, err = change(self, "resumes = ?3, paused = ?4", resumes, is_paused and 1 or 0)
+  if ok then self.resumes = resumes end
   return ok, err
 end
 
@@ -166,7 +172,7 @@ function Queue:change(opts)
   check.table(opts, "change: options")
   check.options(opts, self.kind == "jobs" and JOBS or MESSAGES, "change")
   for option, value in pairs(opts) do
-    local ok, err = change(self, COLUMNS[option], math.floor(value))
+    local ok, err = change(self, COLUMNS[option] .. " = ?3", math.floor(value))
     if not ok then return nil, err end
   end
   return true

@@ -92,8 +92,11 @@ local function work(self)
   if not state then error(deleted(self.consumer), 0) end
   see(self, state)
   local again = now() - self.active < ACTIVE and LOOKS_SOON or LOOKS_AGAIN
-  local left = state.due and state.due - self.consumer.store:time() or math.huge
+  local time = self.consumer.store:time()
+  local left = state.due and state.due - time or math.huge
   self.has_more = state.has_new == 1 or left <= 0
+  if self.is_paused then left = state.resumes and state.resumes - time or math.huge
+  elseif room <= 0 then left = math.huge end -- the bell rings when there is room again
   local has_moved = came ~= 0 or state.next ~= self.next -- not if it only finds what waits for its time
   self.next = state.next
   if room > 0 and self.has_more and has_moved and not self.is_paused then return 0 end

@@ -27,47 +27,65 @@ function Run:__tostring() return "run: " .. self.steps.scope end
 function Run:sleep(ms)
   sign.own(self, "run", "sleep")
   check.ms(ms, 0, "sleep: ms")
-  waits.pause(self.steps, "sleep", ms, ms)
+  waits.sleep(self.steps, ms)
 end
 
 local WAIT <const> = { timeout = check.kinds.ms(0) }
 
----Waits for a signal (r:signal), as a step. Signals are kept until a run takes them, also those that come before it
----waits.
----@param name string
+-- What a run waits for, as a list, and the key of the step.
+local function check_ports(what)
+  if type(what) ~= "table" or core.is_chan(what) then
+    table_of.check_signal(what, "wait", 4)
+    return { what }, what
+  end
+  local key = {}
+  for i, port in ipairs(what) do
+    if not core.is_chan(port) then table_of.check_signal(port, "wait", 4) end
+    key[i] = core.is_chan(port) and "a channel" or port
+  end
+  if not key[1] then error("wait: a list of names of signals and of channels expected, got an empty table", 3) end
+  return table.move(what, 1, #key, 1, {}), key
+end
+
+---Waits for a signal (r:signal), as a step; or, with a list of names of signals and of channels, for the first of them.
+---Signals are kept until a run takes them, also those that come before it waits. Which one came is stored.
+---
+---    local value, which = run:wait({ "approved", "rejected", rn.go(ask, order) }, { timeout = 7 * DAY })
+---@param what string|(string|runnel.Channel<any>)[]
 ---@param opts? { timeout?: number } ms
----@return any value of the signal; nil if there is none in time
----@return runnel.TimedOut? err
-function Run:wait(name, opts)
+---@return any value of the signal, or from the channel; nil if there is none in time
+---@return any which of the list; or with nil the error: a runnel.TimedOut
+function Run:wait(what, opts)
   sign.own(self, "run", "wait")
-  check.string(name, "the name of a signal", "wait")
-  if name == "" then error("wait: the name of a signal is not empty", 2) end
+  local ports, key = check_ports(what)
   check.options(opts, WAIT, "wait")
   local ms = opts and opts.timeout
-  local row = waits.pause(self.steps, "wait", name, ms, name)
-  if row then return table_of.value(row.form, row.value) end
-  return nil, timed_out.new(("wait: no signal %q has come within %s ms"):format(name, decimal.text(ms or 0)))
+  local value = waits.wait(self.steps, key, ports, ms)
+  if value ~= nil and type(key) == "table" then return value[2], ports[value[1]] end
+  if value ~= nil then return value end
+  return nil, timed_out.new(("wait: nothing has come of %s within %s ms"):format(self.steps.at.step,
+    decimal.text(ms or 0)))
 end
 
 ---The time of the store, in ms since 1970, as a step: it stays the same each time that the run is continued.
 ---@return integer ms
 function Run:now()
   sign.own(self, "run", "now")
-  return self.steps:value("now", function(store) return store:time() end)
+  return self.steps:own_value("now", function() return self.steps.work.store:time() end)
 end
 
 ---A number from 0 up to 1, without it, as a step.
 ---@return number
 function Run:random()
   sign.own(self, "run", "random")
-  return self.steps:value("random", function() return random() / 0x100000000 end)
+  return self.steps:own_value("random", function() return random() / 0x100000000 end)
 end
 
 ---An id that nothing else has, as a step: 32 hexadecimal digits.
 ---@return string
 function Run:id()
   sign.own(self, "run", "id")
-  return self.steps:value("id", function()
+  return self.steps:own_value("id", function()
     return ("%08x%08x%08x%08x"):format(random(), random(), random(), random())
   end)
 end
@@ -90,7 +108,7 @@ end
 function Run:note(text)
   sign.own(self, "run", "note")
   check.string(text, "a text", "note")
-  if self.steps.row.note == text then return end
+  if self.steps.row.note == text or self.steps.is_check then return end
   self.steps.row.note = text
   local work = self.steps.work
   table_of.must(work.store, "note", "exec", "update runnel_run set note = ? where name = ? and id = ?", text, work.name,

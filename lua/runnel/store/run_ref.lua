@@ -2,8 +2,8 @@
 
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
-local counts = require "runnel.queue.count"
 local decimal = require "runnel.internal.decimal"
+local look = require "runnel.store.runs.run_look"
 local looking = require "runnel.store.looking"
 local sign = require "runnel.internal.sign"
 local sqlite = require "runnel.sqlite"
@@ -11,6 +11,7 @@ local steps = require "runnel.store.steps"
 local table_of = require "runnel.store.run_table"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.store.values"
+local waits = require "runnel.store.run_waits"
 
 local chan, now = core.chan, core.now
 
@@ -41,6 +42,7 @@ Ref.__index = Ref
 ---@field error? string of the last failure
 ---@field started integer when it was started
 ---@field failures integer how many tries have failed in a row
+---@field parent? { name: string, id: string|number } the run that has started it
 
 ---Checks the id of a run. An error is at the line that has called the caller.
 ---@param id any
@@ -61,15 +63,24 @@ function run_ref.new(store, name, id)
   return setmetatable({ store = store, name = name, id = id, column = column, scope = scope }, Ref)
 end
 
----The state in a row of run_table.SHOW.
----@param row table
----@return runnel.store.RunState
-function run_ref.state_of(row)
-  local count = counts.read(row.starts)
-  return {
-    id = row.id, state = row.state, since = row.since, due = row.due, step = row.step, line = row.line,
-    note = row.note, error = row.error, started = row.made, failures = count and count.raises or 0,
-  }
+-- Changes the run. In the function of another run, that is a step.
+local function step_of(self, what, key, f)
+  local run = steps.current()
+  if not (run and run.is_run) then return f() end
+  local done = run:value(what, { self.name, self.id, key }, function()
+    local ok, err = f()
+    return ok or tostring(err)
+  end)
+  if done == true then return true end
+  return nil, done
+end
+
+-- Calls a function with a transaction. Returns what it returns; nil and the error, if it fails.
+local function transact(self, f)
+  local ok, result, err = pcall(self.store.db.transaction, self.store.db, f)
+  if ok then return result, err end
+  if core.internal.is_cancelled(result) then error(result, 0) end
+  return nil, self.store.is_closed and "the store is closed" or tostring(result)
 end
 
 local function missing(self) return ("there is no run %s"):format(self.scope) end
@@ -84,7 +95,28 @@ function Ref:state()
     self.column)
   if not rows then return nil, err end
   if not rows[1] then return nil, missing(self) end
-  return run_ref.state_of(rows[1])
+  return look.state_of(rows[1])
+end
+
+local STEPS <const> = { results = check.kinds.boolean }
+
+---The steps that are in the file, in the order in which they began, and the one at which the run waits or has failed.
+---A step that is being done is not among them.
+---@param opts? { results?: boolean } also what they have returned
+---@return runnel.store.RunStep[]? steps, string? err
+function Ref:steps(opts)
+  sign.own(self, "r", "steps")
+  check.options(opts, STEPS, "steps")
+  local state, err = self:state()
+  if not state then return nil, err end
+  local list, rows = look.steps(self.store, self.scope, state)
+  if not list then return nil, rows --[[@as string]] end
+  for i, row in ipairs(rows --[[@as table[] ]]) do
+    local step = list[i]
+    local is_shown = step.state == "failed" and row.failed == 1 or step.state == "done" and opts and opts.results
+    if is_shown then step.result = table_of.value(row.form, row.value) end
+  end
+  return list
 end
 
 local OUTCOME <const> = [[
@@ -106,17 +138,32 @@ end
 
 local RESULT <const> = { timeout = check.kinds.ms(0) }
 
+local function late(self, ms)
+  return nil, timed_out.new(("result: run %s had not ended after %s ms"):format(self.scope, decimal.text(ms)))
+end
+
+-- The result in the function of another run: a step.
+local function result_in_run(self, run, ms)
+  local result = waits.result(run, self, self.column, ms, outcome)
+  if not result then return late(self, ms) end
+  local value = table_of.value(result[1], result[2])
+  if result[3] then return nil, value end
+  return value
+end
+
 -- Ends a wait for a result.
 local Waiting = { __close = function(self) self.store:forget_reader(self) end }
 
----Waits until the run has ended, in whatever process, and returns what its function has returned.
+---Waits until the run has ended, in whatever process, and returns what its function has returned. In the function of a
+---run, it is a step.
 ---@param opts? { timeout?: number } ms
 ---@return any result nil, if it has failed or was cancelled
 ---@return any err its error, or the reason
 function Ref:result(opts)
   sign.own(self, "r", "result")
   check.options(opts, RESULT, "result")
-  local ms, bell, pause = opts and opts.timeout, chan(core.sliding_buffer(1)), SOON
+  local ms, bell, pause, run = opts and opts.timeout, chan(core.sliding_buffer(1)), SOON, steps.current()
+  if run and run.is_run then return result_in_run(self, run, ms) end
   local reader <close> = setmetatable({ store = self.store, hear = function() bell:put(true) end }, Waiting)
   self.store:add_reader(self.scope, reader)
   local file <close>, deadline = looking.new(self.store, bell), now() + (ms or math.huge)
@@ -130,7 +177,7 @@ function Ref:result(opts)
       return value
     end
     if deadline <= now() then
-      return nil, timed_out.new(("result: run %s had not ended after %s ms"):format(self.scope, decimal.text(ms)))
+      return late(self, ms)
     end
     file:wait(pause, deadline - now())
     pause = math.min(1.5 * pause, LATER)
@@ -141,16 +188,16 @@ end
 
 -- Stores a signal. Returns true; or nil, err if the run cannot get it.
 local function signal(self, name, form, data)
-  local store, stream = self.store, table_of.stream(self.name)
-  local changed, err = store:attempt("exec", table_of.SIGNAL, self.name, self.column, name, form, data, store:time(),
-    self.name, self.column, stream, store:time(), name)
+  local store, time = self.store, self.store:time()
+  local changed, err = store:attempt("exec", table_of.SIGNAL, self.name, self.column, name, form, data, time,
+    self.name, self.column, name, time)
   if not changed then return nil, err end
   if changed == 0 then
     local state, why = self:state()
     return nil, state and ("the run %s has ended: it is %s"):format(self.scope, state.state) or why
   end
   store:note_time()
-  store:ring(stream)
+  store:ring(name ~= table_of.CANCEL and table_of.stream(self.name) or nil) -- or those that it has started, too
   return true
 end
 
@@ -160,13 +207,11 @@ end
 ---@return true? sent, string? err the run has ended, or there is none
 function Ref:signal(name, value)
   sign.own(self, "r", "signal")
-  check.string(name, "the name of a signal", "signal")
-  if name == "" then error("signal: the name of a signal is not empty", 2) end
+  table_of.check_signal(name, "signal", 3)
   if value == nil then value = true end
   local form, data = values.encode(value, "the value")
   if not form then error("signal: " .. data, 2) end
-  local sent, err = signal(self, name, form, data)
-  return sent, err
+  return step_of(self, "signal", name, function() return signal(self, name, form, data) end)
 end
 
 ---Cancels the run: the sleep or the wait in which it is, or else its next step, raises the reason. A step that is being
@@ -178,8 +223,7 @@ function Ref:cancel(reason)
   if reason == nil then reason = "the run was cancelled" end
   check.string(reason, "a reason", "cancel")
   local form, data = values.encode(reason, "the reason")
-  local sent, err = signal(self, table_of.CANCEL, form, data)
-  return sent, err
+  return step_of(self, "cancel", "", function() return signal(self, table_of.CANCEL, form, data) end)
 end
 
 -- ---- again ----
@@ -238,16 +282,18 @@ function Ref:restart(opts)
   check.options(opts, RESTART, "restart")
   local from = opts and opts.from
   if from ~= nil then check.string(from, "the name of a step", "restart: from") end
-  if self.store.is_closed then return nil, "the store is closed" end
-  local ok, started, err = pcall(self.store.db.transaction, self.store.db, function(tx)
-    return restart(self, tx, from)
+  return step_of(self, "restart", from or "", function()
+    local started, err = transact(self, function(tx) return restart(self, tx, from) end)
+    if started then self.store:ring(table_of.stream(self.name)) end
+    return started, err
   end)
-  if not ok then
-    if core.internal.is_cancelled(started) then error(started, 0) end
-    return nil, tostring(started)
-  end
-  if not started then return nil, err end
-  self.store:ring(table_of.stream(self.name))
+end
+
+local function forget(self, tx)
+  local row = tx:one(table_of.FIND, self.name, self.column)
+  if not row then return nil, missing(self) end
+  if not ENDED[row.state] then return nil, ("the run %s has not ended"):format(self.scope) end
+  tx:exec(table_of.FORGET, self.name, self.column, self.name, self.column, self.name, self.column, self.scope)
   return true
 end
 
@@ -255,22 +301,7 @@ end
 ---@return true? forgotten, string? err
 function Ref:forget()
   sign.own(self, "r", "forget")
-  if self.store.is_closed then return nil, "the store is closed" end
-  local ok, state, err = pcall(self.store.db.transaction, self.store.db, function(tx)
-    local row = tx:one(table_of.FIND, self.name, self.column)
-    if not row then return nil, missing(self) end
-    if not ENDED[row.state] then return nil, ("the run %s has not ended"):format(self.scope) end
-    tx:exec("delete from runnel_run where name = ? and id = ?", self.name, self.column)
-    tx:exec("delete from runnel_signal where name = ? and id = ?", self.name, self.column)
-    tx:exec("delete from runnel_once where scope = '' and name = ? and key = ?", self.name, self.column)
-    tx:exec(steps.FORGET, self.scope)
-    return true
-  end)
-  if not ok then
-    if core.internal.is_cancelled(state) then error(state, 0) end
-    return nil, tostring(state)
-  end
-  return state, err
+  return step_of(self, "forget", "", function() return transact(self, function(tx) return forget(self, tx) end) end)
 end
 
 function Ref:__tostring() return "run: " .. self.scope end

@@ -7,10 +7,14 @@
 ---A run whose function waits for long (runnel.store.run_waits) leaves: its go blocks are cancelled with the error LEFT,
 ---and whatever they do then, no step begins any more.
 
+local backoff = require "runnel.internal.backoff"
 local core = require "runnel.core"
+local keys = require "runnel.store.keys"
+local retry = require "runnel.rn.retry"
 local steps = require "runnel.store.steps"
 local table_of = require "runnel.store.run_table"
 local values = require "runnel.store.values"
+local waits = require "runnel.store.run_waits"
 
 local internal = core.internal
 local now = core.now
@@ -39,7 +43,8 @@ end
 ---@field block any
 ---@field bell runnel.Channel<boolean>
 ---@field deadline integer
----@field state "sleeping"|"waiting"
+---@field state "sleeping"|"waiting"|"retrying"
+---@field seen integer the last signal when it has looked
 ---@field step string for people
 ---@field line? string
 
@@ -52,12 +57,13 @@ end
 ---@field number integer of the last step of the main go block
 ---@field block any the main go block
 ---@field at? { step: string, line?: string } the last step that has begun
----@field seen integer the last signal that it has looked at
 ---@field taken table<integer, true> signals that a go block is taking
 ---@field cancels? string the reason of a cancellation that is to be raised
 ---@field left? integer it leaves; the time when it is to go on
+---@field seen? integer it leaves; the last signal that all its go blocks have seen
 ---@field blocked? string why the program cannot continue it
 ---@field is_over? boolean its function has ended
+---@field is_check? boolean no step may be done
 ---@field private rows table<string, table> the steps in the file
 ---@field private numbered table<integer, table> those of the main go block
 ---@field private counts table<string, integer> how many equal steps of other go blocks there were
@@ -75,7 +81,7 @@ RunSteps.__index = RunSteps
 function run_steps.new(work, row)
   local id, scope = table_of.key(work.name, row.id)
   return setmetatable({
-    work = work, row = row, id = id, scope = scope, number = 0, seen = 0, taken = {}, rows = {}, numbered = {},
+    work = work, row = row, id = id, scope = scope, number = 0, taken = {}, rows = {}, numbered = {},
     counts = {}, failures = {}, kept = {}, waiters = {}, doing = 0, active = now(),
   }, RunSteps)
 end
@@ -102,7 +108,6 @@ function RunSteps:has_begun() return next(self.rows) ~= nil end
 ---Looks whether the run is to be cancelled. Parks.
 function RunSteps:look_for_cancel()
   local row = self:must("rows", table_of.LOOK, self.work.name, self.id, table_of.CANCEL, NEVER)[1]
-  self.seen = math.max(self.seen, row.seen)
   if not row.number then return end
   self.cancels = table_of.value(row.form, row.value)
   self:ring()
@@ -144,7 +149,7 @@ function RunSteps:next(name, text)
   end
   local _, where = internal.origin(name)
   self.at = { step = shown(name, text), line = where and where:match " at (.*)$" }
-  if steps.block() == self.block then
+  if steps.block(name) == self.block then
     self.number = self.number + 1
     return self.number, ("%s > %d"):format(self.scope, self.number)
   end
@@ -215,6 +220,8 @@ function RunSteps:leave(due)
   if self.left or self.is_over then return end
   self.left = due
   local first = self.waiters[1]
+  self.seen = NEVER
+  for _, waiter in ipairs(self.waiters) do self.seen = math.min(self.seen, waiter.seen) end
   self.waits = { state = first and first.state or "ready", step = first and first.step, line = first and first.line }
   self:cancel_blocks()
 end
@@ -234,7 +241,7 @@ function RunSteps:drain()
 end
 
 ---Stores the result, or the error, of a step. `more` are further statements, with their values. Parks.
----@param of table the step: scope, name, key and number
+---@param of table the step: scope, name, key, number, and when it was begun
 ---@param failed boolean
 ---@param form string
 ---@param value any
@@ -243,7 +250,7 @@ end
 ---@param ... any
 function RunSteps:keep(of, failed, form, value, expires, more, ...)
   self:must("exec", table_of.KEEP .. (more or ""), of.scope, of.name, of.key, of.step, failed and 1 or 0, form,
-    values.of_column(form, value), self.work.store:time(), expires, ...)
+    values.of_column(form, value), self.work.store:time(), expires, of.began, ...)
 end
 
 -- Stores an error of a step. Parks.
@@ -289,9 +296,22 @@ function RunSteps:raise_cancellation(of)
   error(reason, 0)
 end
 
+---The program is only checked (runnel.store.run_check), and has come to a step that is to be done: all before it was
+---right. Another go block than the main one waits, since the main one may do more of the steps that are in the file.
+function RunSteps:end_check()
+  if steps.block() == self.block then
+    self:leave(0)
+    self.end_block()
+  end
+  local waiter = { block = steps.block(), bell = core.chan(), deadline = NEVER, seen = 0 }
+  table.insert(self.waiters, waiter)
+  waiter.bell:take()
+end
+
 ---What is to be done before a step that is not in the file. Parks.
 ---@param of table the step
 function RunSteps:prepare(of)
+  if self.is_check then self:end_check() end
   if self.work.is_draining then self:drain() end
   if self:has_left() then self.end_block() end
   self.active = now()
@@ -299,8 +319,27 @@ function RunSteps:prepare(of)
   if self.cancels then self:raise_cancellation(of) end
 end
 
+---A step has failed with an error: raises that.
+---@param of table the step
+---@param err any
+function RunSteps:fail(of, err)
+  table.insert(self.failures, { of = of, err = err, block = steps.block() })
+  error(err, 0)
+end
+
+---Where an error of the run comes from: its step and line.
+---@param err any
+---@return table at
+function RunSteps:place_of(err)
+  for _, failure in ipairs(self.failures) do
+    if rawequal(failure.err, err) and failure.of.at then return failure.of.at end
+  end
+  return self.at or {}
+end
+
 -- A step that is being done.
 local Doing = {}
+Doing.__index = Doing
 
 function Doing:__close(err)
   local run = self.run
@@ -312,7 +351,37 @@ function Doing:__close(err)
   if run.work.is_draining then run:drain() end
 end
 
----A step that is not in the file begins; it ends when the result, a to-be-closed variable, is closed. Parks.
+-- The end of a pause of a step.
+local Resting = { __close = function(self) self.run.doing = self.run.doing + 1 end }
+
+---Does a step again until it succeeds, with durable pauses. Tries before a restart of the program count. Parks.
+---@param what string
+---@param tries { n: integer, pause: number, timeout?: number }
+---@param f function
+---@param ... any
+---@return any ...
+function Doing:often(what, tries, f, ...)
+  local run, of = self.run, self.of
+  local try = setmetatable({ scope = of.scope .. " > retry" }, { __index = of })
+  local row = run.rows[try.scope .. "\0" .. of.name .. "\0" .. of.text]
+  local n, due = row and table_of.value(row.form, row.value).n or 0, row and row.expires
+  while true do
+    if due then
+      run.doing = run.doing - 1
+      local resting <close> = setmetatable({ run = run }, Resting) -- luacheck: ignore 211
+      waits.retry(run, of, due)
+    end
+    local results = table.pack(pcall(retry.call, what, 1, 0, tries.timeout, f, ...))
+    if results[1] then return table.unpack(results, 2, results.n) end
+    local err = results[2]
+    if internal.is_cancelled(err) or n + 1 >= tries.n then error(err, 0) end
+    due = run.work.store:time() + math.ceil(backoff.pause(tries.pause, n + 1))
+    n = run:note_try(try, err, due).n
+  end
+end
+
+---A step that is not in the file begins; it ends when the result, a to-be-closed variable, is closed. Its field `began`
+---is the time. Parks.
 ---@param name string
 ---@param key any the column
 ---@param text string
@@ -320,11 +389,12 @@ end
 ---@param scope string
 ---@return any doing
 function RunSteps:begin(name, key, text, step, scope)
-  local of = { name = name, key = key, step = step, scope = scope, text = text }
+  local of = { name = name, key = key, step = step, scope = scope, text = text, at = self.at }
   self:prepare(of)
+  of.began = self.work.store:time()
   self.doing = self.doing + 1
   run_steps.set_context(nil) -- what the step starts is no part of the run
-  return setmetatable({ run = self, of = of }, Doing)
+  return setmetatable({ run = self, of = of, began = of.began }, Doing)
 end
 
 -- Raises in another go block than that of the function.
@@ -343,28 +413,78 @@ function RunSteps:version(name)
   local row = self.rows[of.scope .. "\0" .. name .. '\0""']
   if row then return table_of.value(row.form, row.value) == true end
   local is_new = self.numbered[self.number + 1] == nil
+  if self.is_check then return is_new end
   self:prepare(of)
   self:keep(of, false, "json", is_new and "true" or "false")
   self.rows[of.scope .. "\0" .. name .. '\0""'] = { form = "json", value = is_new and "true" or "false" }
   return is_new
 end
 
----A value that the library makes, as a step. Parks.
----@param name string
----@param f fun(store: runnel.store.Store): any
+---Does something of the library as a step, and returns the value. Parks.
+---@param name string of the step
+---@param key any
+---@param f fun(doing: any): any
 ---@return any
-function RunSteps:value(name, f)
-  only_main(self, name)
-  local step, scope = self:next(name, '""')
-  local entry = self:find(name, '""', step, scope)
+function RunSteps:value(name, key, f)
+  local column, text = keys.of(key)
+  local step, scope = self:next(name, text)
+  local entry = self:find(name, text, step, scope)
   if entry and entry.failed then error(values.of(entry), 0) end
   if entry then return values.of(entry) end
-  local of = { name = name, key = "", text = '""', step = step, scope = scope }
-  self:prepare(of)
-  local value = f(self.work.store)
+  local doing <close> = self:begin(name, column, text, step, scope)
+  local value = f(doing)
   local form, data = values.encode(value, "the value")
-  self:keep(of, false, form, data)
+  self:keep(doing.of, false, form, data)
   return value
+end
+
+---The same in the go block of the function only.
+---@param name string
+---@param f fun(): any
+---@return any
+function RunSteps:own_value(name, f)
+  only_main(self, name)
+  return self:value(name, keys.NONE, f)
+end
+
+-- ---- tries ----
+
+-- How many errors of tries are kept.
+local LAST <const> = 10
+
+---Stores that a try has failed. Parks.
+---@param of table the row: in the scope of the step, or of the run
+---@param expires? integer when it is tried again
+---@return table tried how many tries have failed, and the last errors
+function RunSteps:note_try(of, err, expires)
+  local name = of.scope .. "\0" .. of.name .. "\0" .. of.text
+  local row = self.rows[name]
+  local tried = row and table_of.value(row.form, row.value) or { n = 0, errors = {} }
+  tried.n = tried.n + 1
+  if #tried.errors == LAST then table.remove(tried.errors, 1) end
+  local at = of.at or self:place_of(err)
+  table.insert(tried.errors, { self.work.store:time(), ("%s at %s"):format(at.step, at.line),
+    (internal.error_text(err)) })
+  local form, value = values.encode(tried, "the error")
+  self:keep(of, false, form, value, expires)
+  self.rows[name] = { scope = of.scope, form = form, value = value, expires = expires }
+  return tried
+end
+
+---The errors of all tries, in their order, as a text; nil if none was stored.
+---@return string?
+function RunSteps:story()
+  local list, lines = {}, {}
+  for _, row in pairs(self.rows) do
+    if row.scope:find " > retry$" then
+      for _, one in ipairs(table_of.value(row.form, row.value).errors) do list[#list + 1] = one end
+    end
+  end
+  table.sort(list, function(a, b) return a[1] < b[1] end)
+  for i, one in ipairs(list) do
+    lines[i] = ("%s  %s: %s"):format(os.date("!%Y-%m-%dT%H:%M:%SZ", one[1] // 1000), one[2], one[3])
+  end
+  return lines[1] and table.concat(lines, "\n")
 end
 
 return run_steps

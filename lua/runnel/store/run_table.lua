@@ -1,6 +1,7 @@
 ---The rows of runs (store:runs): a run is a call of `once` that is continued. Its row in runnel_run has its argument
 ---and its state, its steps and its result are rows of runnel_once, and its signals rows of runnel_signal.
 
+local check = require "runnel.internal.check"
 local keys = require "runnel.store.keys"
 local sink = require "runnel.store.sink"
 local steps = require "runnel.store.steps"
@@ -14,8 +15,8 @@ local run_table = {}
 ---@return string
 function run_table.stream(name) return "runnel-runs-" .. name end
 
----The time that never comes, and the signal by which a run is cancelled.
-run_table.NEVER, run_table.CANCEL = math.maxinteger, ""
+---The time that never comes; the signals by which a run is cancelled, and by which it hears that another one has ended.
+run_table.NEVER, run_table.CANCEL, run_table.ENDED = math.maxinteger, "", "\1"
 
 ---The names of a run: its id as a column, and the scope of its steps.
 ---@param name string
@@ -39,6 +40,15 @@ function run_table.must(store, what, kind, sql, ...)
   timed_out.raise(timed_out.with_text(problem, ("%s: %s"):format(what, problem)))
 end
 
+---Checks the name of a signal.
+---@param name any
+---@param what string
+---@param level integer of the line for an error
+function run_table.check_signal(name, what, level)
+  check.string(name, "the name of a signal", what, level + 1)
+  if name:find "^%c" or name == "" then error(what .. ": the name of a signal is a text, and not empty", level) end
+end
+
 -- ---- starting ----
 
 -- Puts the message of a run that the statement before has stored.
@@ -48,9 +58,11 @@ insert into runnel_message(stream, seq, subject, form, value, bytes, made)
 
 run_table.FIND = "select * from runnel_run where name = ? and id = ?"
 
+---A run that is to be cancelled starts no others.
 local START <const> = [[
-insert or ignore into runnel_run(name, id, seq, form, value, made, state, since)
-  select ?1, ?2, last + 1, ?3, ?4, ?5, 'ready', ?5 from runnel_stream where name = ?6;
+insert or ignore into runnel_run(name, id, seq, form, value, made, state, since, parent, parent_id)
+  select ?1, ?2, last + 1, ?3, ?4, ?5, 'ready', ?5, ?7, ?8 from runnel_stream where name = ?6
+    and not exists (select 1 from runnel_signal where name = ?7 and id = ?8 and signal = '');
 ]] .. MESSAGE
 -- With a priority, its message is delivered at once, as a put with one is.
 local BY_PRIORITY <const> = START:gsub("bytes, made%)", "bytes, made, priority)")
@@ -58,18 +70,18 @@ local BY_PRIORITY <const> = START:gsub("bytes, made%)", "bytes, made, priority)"
 
 ---The statement that starts a run and finds it, with its values.
 ---@param priority integer
----@param run any[] name, id, form, value, time, stream
+---@param run any[] name, id, form, value, time, stream, and the name and the id of its parent
 ---@param message any[] stream, form, value, bytes, time
 ---@return string sql, any ... values
 function run_table.start(priority, run, message)
-  local stream, all = message[1], table.move(run, 1, 6, 1, {})
-  table.move(message, 1, 5, 7, all)
+  local stream, all = message[1], table.move(run, 1, 8, 1, {})
+  table.move(message, 1, 5, 9, all)
   if priority == 0 then
-    all[12], all[13] = run[1], run[2]
-    return START .. run_table.FIND, table.unpack(all, 1, 13)
+    all[14], all[15] = run[1], run[2]
+    return START .. run_table.FIND, table.unpack(all, 1, 15)
   end
-  table.move({ priority, stream, "run", -priority, stream, "run", run[1], run[2] }, 1, 8, 12, all)
-  return BY_PRIORITY .. run_table.FIND, table.unpack(all, 1, 19)
+  table.move({ priority, stream, "run", -priority, stream, "run", run[1], run[2] }, 1, 8, 14, all)
+  return BY_PRIORITY .. run_table.FIND, table.unpack(all, 1, 21)
 end
 
 ---The same for a run that is there.
@@ -79,16 +91,21 @@ update runnel_run set seq = (select last + 1 from runnel_stream where name = ?1)
   where name = ?2 and id = ?3;
 ]] .. MESSAGE
 
+---Forgets a run.
+run_table.FORGET = "delete from runnel_run where name = ? and id = ?; "
+  .. "delete from runnel_signal where name = ? and id = ?; "
+  .. "delete from runnel_once where scope = '' and name = ? and key = ?; " .. steps.FORGET
+
 -- ---- steps ----
 
 ---The steps of a run, but not those within them.
 run_table.STEPS = [[
-select scope, name, key, typeof(key) as kind, step, failed, form, value, expires from runnel_once
+select scope, name, key, typeof(key) as kind, step, failed, form, value, made, expires, began from runnel_once
   where scope > ?1 || ' > ' and scope < ?1 || ' >!' and instr(substr(scope, length(?1) + 4), '[') = 0]]
 
 run_table.KEEP = [[
-insert or replace into runnel_once(scope, name, key, step, failed, form, value, made, expires)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?)]]
+insert or replace into runnel_once(scope, name, key, step, failed, form, value, made, expires, began)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]]
 
 ---What follows it, for a sleep or a wait that begins, and for one that ends.
 run_table.WAITS = [[
@@ -120,18 +137,40 @@ select latest.seq as seen, s.* from
   left join (select seq as number, form, value from runnel_signal where name = ?1 and id = ?2 and signal = ?3
     and made <= ?4 order by seq limit 1) s]]
 
----Stores a signal, and wakes the run if it waits. The numbers of rows that it changes: 0 if the run cannot get it.
-run_table.SIGNAL = [[
+-- The run with a name and an id, unless it has ended; and if the signal ?3 cancels it, all that it has started, too.
+local DOWN <const> = [[
+with recursive down(name, id, seq, state) as (
+  select name, id, seq, state from runnel_run where name = ?1 and id = ?2 and state not in ('done', 'cancelled')
+    and (?3 <> '' or state <> 'failed')
+  union all select r.name, r.id, r.seq, r.state from down d join runnel_run r on r.parent = d.name
+    and r.parent_id = d.id and ?3 = '')
+]]
+
+-- Wakes runs that wait. $FROM are rows with name, seq and state; ?3 the signal, ?4 the time.
+local WAKE <const> = [[
+update runnel_delivery set due = ?4 where changes() > 0 and holder is null and due > ?4
+  and (stream, seq) in (select 'runnel-runs-' || name, seq from $FROM
+    where state in ('sleeping', 'waiting') or ?3 = '' and state in ('retrying', 'blocked'))]]
+
+---Stores a signal, and wakes the run if it waits. The number of rows that it changes: 0 if the run cannot get it.
+run_table.SIGNAL = DOWN .. [[
 insert into runnel_signal(name, id, signal, form, value, made)
-  select name, id, ?3, ?4, ?5, ?6 from runnel_run where name = ?1 and id = ?2
-    and state not in ('done', 'cancelled') and (?3 <> '' or state <> 'failed');
-update runnel_delivery set due = ?4 where changes() = 1 and stream = ?3 and holder is null and due > ?4
-  and seq = (select seq from runnel_run where name = ?1 and id = ?2
-    and (state in ('sleeping', 'waiting') or ?5 = '' and state = 'retrying'))]]
+  select name, id, ?3, ?4, ?5, ?6 from down where state not in ('done', 'cancelled', 'failed')
+    or ?3 <> '' and state = 'failed';
+]] .. DOWN .. WAKE:gsub("%$FROM", "down")
 
 run_table.NEWER = "select seq, id, signal from runnel_signal where name = ? and seq > ? order by seq"
 
 -- ---- the end of a call ----
+
+-- The runs that wait for the result of the run with the name ?1 and the id ?2.
+local LISTEN <const> = [[(select r.name, r.id, r.seq, r.state from runnel_signal l join runnel_run r
+  on r.name = l.form and r.id = l.value where l.name = ?1 and l.id = ?2 and l.signal = char(2))]]
+
+---Notes that the run ?3, ?4 waits for the result of the run ?1, ?2.
+run_table.LISTEN = [[
+insert into runnel_signal(name, id, signal, form, value, made) select ?1, ?2, char(2), ?3, ?4, ?5
+  where not exists (select 1 from ]] .. LISTEN .. " where name = ?3 and id = ?4)"
 
 ---What follows the end of a run's delivery.
 run_table.RESULT = [[;
@@ -139,13 +178,19 @@ insert or replace into runnel_once(scope, name, key, step, failed, form, value, 
   select '', ?1, ?2, null, ?3, ?4, ?5, ?6, null where changes() = 1;
 update runnel_run set state = ?3, since = ?4, due = null, step = ?5, line = ?6, error = ?7
   where name = ?1 and id = ?2 and changes() = 1;
-delete from runnel_signal where name = ?1 and id = ?2
-  and (select state from runnel_run where name = ?1 and id = ?2) in ('done', 'cancelled')]]
+insert into runnel_signal(name, id, signal, form, made) select name, id, ?3, 'nil', ?4 from $LISTEN
+  where state not in ('done', 'failed', 'cancelled') and changes() = 1;
+]] .. WAKE:gsub("%$FROM", "$LISTEN") .. [[;
+delete from runnel_signal where name = ?1 and id = ?2 and (signal = char(2)
+  or (select state from runnel_run where name = ?1 and id = ?2) in ('done', 'cancelled'))]]
+run_table.RESULT = run_table.RESULT:gsub("%$LISTEN", LISTEN)
 
----Lets a run wait without a process that has it, until a time, or until a signal comes that it has not seen.
+---Lets a run wait without a process that has it, until a time, or until a signal comes that it has not seen. One that
+---cancels it may have come although its go blocks have only seen that there are signals.
 run_table.LEAVE = [[
 update runnel_delivery set holder = null, claim = null, starts = null, deliveries = 0,
-    due = case when exists (select 1 from runnel_signal where name = ?5 and id = ?6 and seq > ?7) then ?8 else ?9 end
+    due = case when exists (select 1 from runnel_signal where name = ?5 and id = ?6
+      and (signal = '' or seq > ?7)) then ?8 else ?9 end
   where stream = ?1 and seq = ?2 and consumer = ?3 and holder = ?4;
 update runnel_run set since = case when state = ?3 then since else ?4 end, state = ?3, due = ?5, step = ?6, line = ?7
   where name = ?1 and id = ?2 and changes() = 1]]
@@ -179,13 +224,30 @@ case when r.state in ('done', 'failed', 'cancelled') then r.state
 
 ---The rows of runs, with their states at a time ?1. ?2 is the stream, ?3 the name.
 run_table.SHOW = ([[
-select r.id, $STATE as state, r.since, r.due, r.step, r.line, r.note, r.error, r.made, d.starts
+select r.id, $STATE as state, r.since, r.due, r.step, r.line, r.note, r.error, r.made, r.parent, r.parent_id, d.starts
   from runnel_run r left join runnel_delivery d on d.stream = ?2 and d.seq = r.seq and d.consumer = ?3
   where r.name = ?3 ]]):gsub("%$STATE", STATE):gsub("%$NOW", "?1")
-run_table.LIST = run_table.SHOW .. ([[
-  and (?4 is null or r.id > ?4) and (?5 is null or $STATE = ?5) order by r.id limit ?6]])
-  :gsub("%$STATE", STATE):gsub("%$NOW", "?1")
 run_table.ONE = run_table.SHOW .. " and r.id = ?4"
+
+-- Which rows may have a state, from the index; of other states those that have it in the file.
+local MAY_HAVE <const> = "and r.id in (select id from runnel_run indexed by runnel_run_state where name = ?3 and %s)"
+local CONDITIONS <const> = {
+  running = "(state in ('ready', 'retrying') or due <= ?1) and seq in (select seq from runnel_delivery "
+    .. "where stream = ?2 and consumer = ?3 and holder is not null)",
+  ready = "(state = 'ready' or due <= ?1)",
+}
+
+---A list of runs in a state ?5, if that is not nil; with ids after ?4, if `is_after`; and at most ?6.
+---@param state? string
+---@param is_after boolean
+---@return string sql
+function run_table.list(state, is_after)
+  local show, of_state = run_table.SHOW, "and ?5 is null"
+  if CONDITIONS[state] then of_state = MAY_HAVE:format(CONDITIONS[state])
+  elseif state then show, of_state = show:gsub("runnel_run r", "%0 indexed by runnel_run_state"), "and r.state = ?5" end
+  if state then of_state = of_state .. (" and " .. STATE .. " = ?5"):gsub("%$NOW", "?1") end
+  return ("%s %s and %s order by r.id limit ?6"):format(show, of_state, is_after and "r.id > ?4" or "?4 is null")
+end
 
 ---@param form string
 ---@param value any

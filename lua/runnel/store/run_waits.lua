@@ -1,16 +1,18 @@
----Sleeps and waits of a run, as steps. The row of one that has not ended has the time of its end in `expires`.
+---Sleeps, waits and pauses of a run, as steps. The row of one that has not ended has the time of its end in `expires`.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local keys = require "runnel.store.keys"
 local steps = require "runnel.store.steps"
 local table_of = require "runnel.store.run_table"
+local values = require "runnel.store.values"
 
 local alts, chan, now = core.alts, core.chan, core.now
 local NEVER <const> = table_of.NEVER
 
--- How long a run that waits stays in memory, and how long one does although others wait for its place, in ms.
-local STAYS <const>, SHORT <const> = 60000, 1000
+-- How long a run that waits stays in memory; and if others wait for its place, one with several go blocks, and one with
+-- the function's only; in ms.
+local STAYS <const>, BRIEF <const>, SHORT <const> = 60000, 5000, 1000
 
 local waits = {}
 
@@ -22,40 +24,37 @@ local Waiting = { __close = function(self)
   self.run.active = now()
 end }
 
--- Whether the run should leave, in which this go block waits. One that sleeps for long leaves at once, if no other of
--- its go blocks has been heard of; others stay for a while, unless runs wait for their place.
-local function should_leave(run, waiter, since)
-  if run.doing > 0 then return false end
-  local left = run:due() - run.work.store:time()
-  local is_alone = #run.waiters == 1 and waiter.block == run.block
-  if is_alone and (waiter.state == "sleeping" and left > STAYS or left > SHORT and run.work:is_full()) then
-    return true
-  end
-  return left > 0 and now() - math.max(since, run.active) >= STAYS
+-- The statement that follows the end of a wait, and its values.
+local function goes_on(run)
+  return ";" .. table_of.GOES_ON, run.work.name, run.id, run.work.store:time()
 end
 
--- Waits until the deadline, or until something has happened.
+-- Whether the run should leave, in which this go block waits. One that sleeps for long leaves at once, if no other of
+-- its go blocks has been heard of; others stay for a while, and a shorter one if runs wait for their place. One that
+-- only waits for a channel stays, since nobody else can know when something comes.
+local function should_leave(run, waiter, since)
+  local is_only = #run.waiters == 1
+  if run.doing > 0 or is_only and waiter.channels then return false end
+  local left, is_full = run:due() - run.work.store:time(), run.work:is_full()
+  if is_only and waiter.block == run.block
+    and (waiter.state ~= "waiting" and left > STAYS or left > SHORT and is_full) then
+    return true
+  end
+  return left > 0 and now() - math.max(since, run.active) >= (is_full and BRIEF or STAYS)
+end
+
+-- Waits until the deadline, or until something has happened. Returns what has come from a channel.
 local function park(run, waiter, since)
   if run:has_left() then run.end_block() end
   if should_leave(run, waiter, since) then
     run:leave(run:due())
     run.end_block()
   end
-  local left = math.min(waiter.deadline - run.work.store:time(), STAYS)
-  local alarm <close> = guard.alarm(left)
-  alts({ waiter.bell, alarm.over }, { priority = true })
-end
-
--- Takes a signal that has come until the deadline. Returns its row, which is in the file as the result; or nil.
-local function take_signal(run, of, signal, deadline)
-  local row = run:must("rows", table_of.LOOK, run.work.name, run.id, signal, deadline)[1]
-  run.seen = math.max(run.seen, row.seen)
-  if not row.number or run.taken[row.number] then return nil end
-  run.taken[row.number] = true
-  run:keep(of, false, row.form, row.value, nil, table_of.TAKE_SIGNAL, row.number, run.work.name, run.id,
-    run.work.store:time())
-  run:ring() -- others may wait for the next one
-  return row
+  local alarm <close> = guard.alarm(math.max(0, math.min(waiter.deadline - run.work.store:time(), STAYS)))
+  local ports = table.move(waiter.channels or {}, 1, #(waiter.channels or {}), 2, { waiter.bell })
+  ports[#ports + 1] = alarm.over
+  local value, port, err = alts(ports, { priority = true })
+  if port ~= waiter.bell and port ~= alarm.over then return value, port, err end
 end
 
 -- Stores that a wait begins, unless the file says so already.
@@ -66,46 +65,140 @@ local function note_wait(run, of, waiter, is_there)
     waiter.line, n = 7 }
   local is_noted = row.state == waiter.state and row.step == waiter.step and row.line == waiter.line
   row.state = nil
+  if is_noted and not finite then of.began = row.since end
   if is_noted and (is_there or not finite) then return end
   if is_there or not finite then return run:must("exec", sql, table.unpack(all, 1, all.n)) end
   run:keep(of, false, "nil", nil, finite, ";" .. sql, table.unpack(all, 1, all.n))
 end
 
----A sleep, or with `signal` a wait for it, as a step. Returns the row of the signal; nil if the time is over. Parks.
----@param run runnel.store.RunSteps
----@param name string of the step
----@param key any
----@param ms? number
----@param signal? string
----@return table? row
-function waits.pause(run, name, key, ms, signal)
+-- Waits until the deadline, or until `look` has found and stored something, and returns it. Parks.
+local function wait(run, of, waiter, is_there, look)
+  waiter.block, waiter.bell, waiter.seen = steps.block(), chan(core.sliding_buffer(1)), look and 0 or NEVER
+  waiter.line, waiter.step = of.at.line, of.at.step
+  table.insert(run.waiters, waiter)
+  local waiting <close> = setmetatable({ run = run, waiter = waiter }, Waiting) -- luacheck: ignore 211
+  run.work:watch()
+  note_wait(run, of, waiter, is_there)
+  local since, is_last, value, port, err = now(), false, nil, nil, nil
+  while true do
+    if run.cancels then run:raise_cancellation(of) end
+    local found = look and look(of, waiter, value, port, err)
+    if found ~= nil or is_last then return found end
+    is_last = waiter.deadline <= run.work.store:time()
+    if is_last and not waiter.channels then return nil end
+    value, port, err = park(run, waiter, since)
+  end
+end
+
+-- A wait as a step. Returns what was found; nil if the time is over. Parks.
+local function pause(run, name, key, ms, look, channels)
   local column, text = keys.of(key)
   local step, scope = run:next(name, text)
   local row = run:row_of(name, text, step, scope)
   if row and row.failed == 1 then error(table_of.value(row.form, row.value), 0) end
-  if row and not row.expires then return row.form ~= "nil" and row or nil end
-  local store, since = run.work.store, now()
-  if row and not signal and row.expires <= store:time() then return nil end
-  local of = { name = name, key = column, text = text, step = step, scope = scope }
+  if row and not row.expires then return table_of.value(row.form, row.value) end
+  local store = run.work.store
+  if row and not look and row.expires <= store:time() then return nil end
+  local of = { name = name, key = column, text = text, step = step, scope = scope, at = run.at }
   local deadline = row and row.expires or ms and math.min(store:time() + math.ceil(ms), NEVER - 1) or NEVER
-  local waiter = {
-    block = steps.block(), bell = chan(core.sliding_buffer(1)), deadline = deadline, line = run.at.line,
-    state = signal and "waiting" or "sleeping", step = run.at.step,
-  }
+  of.began = row and row.began or store:time()
   run:prepare(of)
-  table.insert(run.waiters, waiter)
-  local waiting <close> = setmetatable({ run = run, waiter = waiter }, Waiting) -- luacheck: ignore 211
-  run.work:watch()
-  note_wait(run, of, waiter, row ~= nil)
-  while true do
-    if run.cancels then run:raise_cancellation(of) end
-    local taken = signal and take_signal(run, of, signal, deadline)
-    if taken then return taken end
-    if deadline <= store:time() then break end
-    park(run, waiter, since)
-  end
-  if signal then run:keep(of, false, "nil", nil, nil, ";" .. table_of.GOES_ON, run.work.name, run.id, store:time()) end
-  return nil
+  local found = wait(run, of, { deadline = deadline, state = look and "waiting" or "sleeping", channels = channels },
+    row ~= nil, look)
+  if look and found == nil then run:keep(of, false, "nil", nil, nil, goes_on(run)) end
+  return found
 end
+
+---A sleep. Parks.
+---@param run runnel.store.RunSteps
+---@param ms number
+function waits.sleep(run, ms) pause(run, "sleep", ms, ms) end
+
+-- The first signal that has come in time, and the position of its name.
+local function find_signal(run, waiter, ports)
+  local first, which
+  waiter.seen = NEVER
+  for i, name in ipairs(ports) do
+    local row = not core.is_chan(name) and run:must("rows", table_of.LOOK, run.work.name, run.id, name,
+      waiter.deadline)[1]
+    waiter.seen = row and math.min(waiter.seen, row.seen) or waiter.seen
+    if row and row.number and not run.taken[row.number] and not (first and first.number < row.number) then
+      first, which = row, i
+    end
+  end
+  return first, which
+end
+
+-- Stores what has come from a channel. One that was closed with an error fails, as a step does.
+local function keep_taken(run, of, ports, value, port, err)
+  for i, one in ipairs(ports) do
+    if rawequal(one, port) then value = { i, value } end
+  end
+  local form, data = values.encode(value, "the value of the channel")
+  if err ~= nil or not form then run:fail(of, err == nil and "wait: " .. data or err) end
+  run:keep(of, false, form, data, nil, goes_on(run))
+  return value
+end
+
+---Waits for the first of some signals and channels. Returns its value; with a list, its position and its value; nil if
+---the time is over. Parks.
+---@param run runnel.store.RunSteps
+---@param key any of the step
+---@param ports (string|runnel.Channel<any>)[]
+---@param ms? number
+---@return any value
+function waits.wait(run, key, ports, ms)
+  local channels = {}
+  for _, port in ipairs(ports) do channels[#channels + 1] = core.is_chan(port) and port or nil end
+  return pause(run, "wait", key, ms, function(of, waiter, value, port, err)
+    if port then return keep_taken(run, of, ports, value, port, err) end
+    local row, which = find_signal(run, waiter, ports)
+    if not row then return nil end
+    run.taken[row.number] = true
+    local got, form, data = table_of.value(row.form, row.value), row.form, row.value
+    if type(key) == "table" then
+      got = { which, got }
+      form, data = values.encode(got, "the signal")
+    end
+    run:keep(of, false, form, data, nil, table_of.TAKE_SIGNAL, row.number, run.work.name, run.id, run.work.store:time())
+    run:ring() -- others may wait for the next one
+    return got
+  end, channels[1] and channels)
+end
+
+---Waits for the result of another run. Parks.
+---@param run runnel.store.RunSteps
+---@param other runnel.store.RunRef
+---@param column any its id
+---@param ms? number
+---@param outcome fun(other: runnel.store.RunRef): table?, string? its row, if it has ended
+---@return table? result its form, its value or false, and whether it is an error; nil: the time is over
+function waits.result(run, other, column, ms, outcome)
+  return pause(run, "result", { other.name, other.id }, ms, function(of, waiter)
+    while true do
+      local row, err
+      if waiter.is_listening then
+        waiter.seen = run:must("rows", table_of.LOOK, run.work.name, run.id, "", NEVER)[1].seen
+      end
+      row, err = outcome(other)
+      if err then run:fail(of, err) end
+      if row then
+        local result = { row.form, row.value == nil and false or row.value, row.failed == 1 }
+        local form, data = values.encode(result, "the result")
+        run:keep(of, false, form, data, nil, goes_on(run))
+        return result
+      end
+      if waiter.is_listening then return nil end
+      run:must("exec", table_of.LISTEN, other.name, column, run.work.name, run.id, run.work.store:time())
+      waiter.is_listening = true
+    end
+  end)
+end
+
+---The pause before a step is tried again: a part of the step, which has a row of its own. Parks.
+---@param run runnel.store.RunSteps
+---@param of table the row
+---@param deadline integer
+function waits.retry(run, of, deadline) wait(run, of, { deadline = deadline, state = "retrying" }, true) end
 
 return waits

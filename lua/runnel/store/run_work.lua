@@ -144,8 +144,11 @@ local function is_reason(err, reason)
   return reason ~= nil and (err == reason or type(err) == "string" and err:find(reason, 1, true) ~= nil)
 end
 
--- Calls the function of a run, and returns the outcome.
-local function call_function(self, run)
+---Calls the function of a run, and returns the outcome.
+---@param self runnel.store.RunWork
+---@param run runnel.store.RunSteps
+---@return table outcome
+function run_work.call(self, run)
   local ran = table.pack(guard.try(function()
     local argument = table_of.value(run.row.form, run.row.value)
     if self.key then by_key.of(self.key, argument) end -- fails if it has none
@@ -164,7 +167,12 @@ end
 
 -- Says in the row of a run why it has failed. If that cannot be stored, it is only not shown.
 local function note_failure(self, run, outcome)
-  local at = run.at or {}
+  local at = run:place_of(outcome.err)
+  run.failed_at = at
+  if not outcome.blocked then
+    local of = { scope = run.scope .. " > retry", name = "", key = "", text = '""', step = run.number + 1 }
+    pcall(run.note_try, run, of, outcome.err)
+  end
   self.store:attempt("exec", table_of.FAILED, self.name, run.id, outcome.blocked and "blocked" or "retrying",
     self.store:time(), at.step, at.line, internal.error_text(outcome.err))
 end
@@ -178,7 +186,7 @@ function Work:run(call)
   run:load()
   if run.cancels and not run:has_begun() then return { n = 0, cancelled = run.cancels } end
   run_steps.set_context(run) -- the go blocks that it starts inherit it
-  local outcome = call_function(self, run)
+  local outcome = run_work.call(self, run)
   run_steps.set_context(nil)
   if outcome.failed then
     run:forget_failure(outcome.err)
@@ -206,9 +214,10 @@ local function ending(keeper, call, state, form, data, text)
   local message, work = call.message, keeper.work
   local all = table.pack(keeper.consumer:end_of(message.sequence))
   local id, time, run = table_of.key(work.name, message.value), work.store:time(), call.run
-  local at = state == "failed" and run and run.at or {}
+  local at = state == "failed" and run and run.failed_at or {}
   local more = table.pack(work.name, id, state ~= "done" and 1 or 0, form, data, time,
     work.name, id, state, time, at.step, at.line, text,
+    work.name, id, table_of.ENDED, time, work.name, id, table_of.ENDED, time,
     work.name, id)
   all[1] = all[1] .. table_of.RESULT
   table.move(more, 1, more.n, all.n + 1, all)
@@ -276,9 +285,11 @@ end
 
 function Work:give_up(call, err, trace)
   local message, count, worker = call.message, call.count, self.worker
+  local story = call.run and call.run:story()
+  story = story and trace and story .. "\n" .. trace or story or trace
   local letter = {
     kind = "message", name = self.name, data = message.data, encoding = message.form, headers = message.headers,
-    id = worker.keeper:id(message), error = internal.error_text(err), traceback = trace, starts = count.starts,
+    id = worker.keeper:id(message), error = internal.error_text(err), traceback = story, starts = count.starts,
     raises = count.raises, since = message.time, subject = message.subject, position = message.sequence,
     from = table_of.stream(self.name), worker = ("%s:%d"):format(process()),
   }

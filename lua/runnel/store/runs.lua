@@ -12,17 +12,19 @@ local keepers = require "runnel.store.keeper"
 local names = require "runnel.queue.names"
 local options = require "runnel.queue.options"
 local rates = require "runnel.store.rate"
+local look = require "runnel.store.runs.run_look"
 local run_ref = require "runnel.store.run_ref"
 local run_work = require "runnel.store.run_work"
 local running = require "runnel.queue.running"
 local schema = require "runnel.store.schema"
 local sign = require "runnel.internal.sign"
+local steps = require "runnel.store.steps"
 local streams = require "runnel.store.stream"
 local table_of = require "runnel.store.run_table"
 local values = require "runnel.store.values"
 local worker = require "runnel.queue.worker"
 
-local kinds = check.kinds
+local internal, kinds = core.internal, check.kinds
 
 local runs = {}
 
@@ -39,7 +41,8 @@ local runs = {}
 ---the runs of a key go on one at a time, in the order of their starts, over all processes
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once; otherwise steps end first
 
-local OPTIONS <const> = {
+---The options of store:runs.
+runs.OPTIONS = {
   n = kinds.integer(1), tries = true, backoff = true, starts = kinds.integer(1), rate = options.KINDS.rate,
   drain_on_term = kinds.boolean, max_running = kinds.integer(1), key = kinds.callable,
 }
@@ -78,7 +81,31 @@ local START <const> = { priority = function(value, what, level)
   error(("%s: an integer from 0 to 9 expected, got %s"):format(what, check.describe(value)), level)
 end }
 
----Starts a run, unless there is one with that id: then it returns that one. It is on the disk when this returns.
+-- Starts a run, for the program or for a run, whose step `of` that is.
+local function start(self, id, argument, form, data, priority, parent, of)
+  local id_form, id_data = values.encode(id, "the id")
+  local store, column, stream = self.store, table_of.key(self.name, id), table_of.stream(self.name)
+  local rows, err = store:attempt("last", table_of.start(priority,
+    { self.name, column, form, data, store:time(), stream, parent and parent.work.name, parent and parent.id },
+    { stream, id_form, id_data, values.size(id_data), store:time() }))
+  if not rows then return nil, err end
+  if not rows[1] and parent then
+    parent:look_for_cancel()
+    if parent.cancels then parent:raise_cancellation(of) end
+  end
+  if not rows[1] then return nil, ("the stream %q is missing"):format(stream) end
+  local row, _, _, entry = rows[1], values.encode(argument, "the argument")
+  if not is_equal(table_of.value(row.form, row.value), values.of(entry)) then
+    local given = type(data) == "table" and data[1] or data
+    internal.raise(("start: there is a run %q of %s with another argument: it has %s, and this call has %s")
+      :format(tostring(id), self.name, shown(row.form, row.value), shown(form, given)))
+  end
+  store:ring(stream)
+  return run_ref.new(store, self.name, id)
+end
+
+---Starts a run, unless there is one with that id: then it returns that one. It is on the disk when this returns. In the
+---function of a run, it is a step, and that run is the parent of the new one.
 ---@param id string|number
 ---@param argument? any what `once` can store; the function of the run gets it
 ---@param opts? { priority?: integer } 0 to 9: it begins before runs with a lower one
@@ -89,22 +116,14 @@ function Runs:start(id, argument, opts)
   check.options(opts, START, "start")
   local form, data = values.encode(argument, "the argument")
   if not form then error("start: " .. data, 2) end
-  local id_form, id_data = values.encode(id, "the id")
-  local store, column, stream = self.store, table_of.key(self.name, id), table_of.stream(self.name)
-  local rows, err = store:attempt("last", table_of.start(opts and opts.priority or 0,
-    { self.name, column, form, data, store:time(), stream },
-    { stream, id_form, id_data, values.size(id_data), store:time() }))
-  if not rows then return nil, err end
-  if not rows[1] then return nil, ("the stream %q is missing"):format(stream) end
-  local row, _, _, entry = rows[1], values.encode(argument, "the argument")
-  local is_same = is_equal(table_of.value(row.form, row.value), values.of(entry))
-  if not is_same then
-    local given = type(data) == "table" and data[1] or data
-    error(("start: there is a run %q of %s with another argument: it has %s, and this call has %s"):format(tostring(id),
-      self.name, shown(row.form, row.value), shown(form, given)), 2)
-  end
-  store:ring(stream)
-  return run_ref.new(store, self.name, id)
+  local run, priority = steps.current(), opts and opts.priority or 0
+  if not (run and run.is_run) then return start(self, id, argument, form, data, priority) end
+  run:value("start", { self.name, id }, function(doing)
+    local ref, err = start(self, id, argument, form, data, priority, run, doing.of)
+    if not ref then error(err, 0) end
+    return true
+  end)
+  return run_ref.new(self.store, self.name, id)
 end
 
 -- ---- looking ----
@@ -123,8 +142,7 @@ function Runs:get(id)
 end
 
 local LIST <const> = {
-  state = kinds.one_of { "ready", "running", "sleeping", "waiting", "retrying", "blocked", "done", "failed",
-    "cancelled" },
+  state = kinds.one_of(look.STATES),
   after = true, limit = kinds.integer(1),
 }
 
@@ -141,11 +159,8 @@ function Runs:list(opts)
     run_ref.check_id(opts.after, "list: after")
     after = table_of.key(self.name, opts.after)
   end
-  local rows, err = self.store:attempt("rows", table_of.LIST, self.store:time(), table_of.stream(self.name), self.name,
-    after, opts.state, opts.limit or 100)
-  if not rows then return nil, err end
-  for i, row in ipairs(rows) do rows[i] = run_ref.state_of(row) end
-  return rows
+  local list, err = look.list(self.store, self.name, opts.state, after, opts.limit or 100)
+  return list, err
 end
 
 -- ---- the end ----
@@ -234,7 +249,7 @@ end
 function runs.runs(store, name, f, opts)
   names.check_stage(name, "runs", 3)
   if f ~= nil then check.callable(f, "runs: f", 3) end
-  check.options(opts, OPTIONS, "runs", 3)
+  check.options(opts, runs.OPTIONS, "runs", 3)
   local given = {}
   for option, value in pairs(opts or {}) do given[option] = value end
   local tries, retry = backoff.options({ tries = given.tries, backoff = given.backoff or 1000 }, "runs", 5)
@@ -245,6 +260,10 @@ function runs.runs(store, name, f, opts)
       .. "own"):format(name), 2)
   end
   local self = setmetatable({ store = store, name = name }, Runs)
+  if store.registered then
+    store.registered[name] = f
+    return self
+  end
   local made, err = streams.stream(store, table_of.stream(name), { subjects = ">", retention = "workqueue" })
   if not made then error("runs: " .. err, 2) end
   if not f then return self end

@@ -71,7 +71,9 @@ local STREAMS <const> = with_checks [[
     headers text,                                  -- a JSON object
     priority integer not null default 0 $priority, -- 0 to 9
     made integer not null $time,                   -- when, in ms since 1970
+    id text,                                       -- of its put
     primary key(stream, seq)) without rowid;
+  create index runnel_message_id on runnel_message(stream, id) where id is not null;
   create table runnel_id(                  -- the ids of recent messages
     stream text not null,
     id text not null,
@@ -94,6 +96,7 @@ local STREAMS <const> = with_checks [[
     tries integer $number,                       -- deliveries of a message at most
     delivered integer not null default 0 $count, -- how many messages were delivered
     paused integer not null default 0 $flag,     -- 1: nothing starts
+    resumes integer $time,                       -- when that ends; null: when somebody says so
     asked integer not null default 0 $count,     -- when reports of its workers were last asked for
     made integer not null $time,
     primary key(stream, name)) without rowid;
@@ -208,6 +211,13 @@ local STREAMS <const> = with_checks [[
     update runnel_stream set last = max(last, new.seq), messages = messages + 1, bytes = bytes + new.bytes
       where name = new.stream;
   end;
+  create trigger runnel_message_replaced before update of bytes on runnel_message begin
+    select raise(abort, 'message size exceeds maximum allowed') from runnel_stream
+      where name = new.stream and new.bytes > max_message;
+    select raise(abort, 'maximum bytes exceeded') from runnel_stream
+      where name = new.stream and discard = 'new' and bytes + new.bytes - old.bytes > max_bytes;
+    update runnel_stream set bytes = max(0, bytes + new.bytes - old.bytes) where name = new.stream;
+  end;
   create trigger runnel_message_removed after delete on runnel_message begin
     update runnel_stream set messages = max(0, messages - 1), bytes = max(0, bytes - old.bytes)
       where name = old.stream;
@@ -223,6 +233,7 @@ local STREAMS <const> = with_checks [[
 
 -- Runs. Their steps and results are in runnel_once, their deliveries in a stream for each name.
 local RUNS <const> = with_checks [[
+  alter table runnel_once add column began integer $time; -- of a step of a run: when it was begun
   create table runnel_run(
     name text not null,                -- of the runs, as in runnel_once
     id not null,                       -- of the run, as the key in runnel_once
@@ -238,16 +249,31 @@ local RUNS <const> = with_checks [[
     note text,                         -- what the program says about it
     error text,                        -- of the last failure
     cancelled text,                    -- the reason for which it was cancelled, once it has been raised in it
+    parent text,                       -- the run that has started it: its name, and its id
+    parent_id,
     primary key(name, id)) without rowid;
+  create index runnel_run_state on runnel_run(name, state, id, due, seq);
+  create index runnel_run_parent on runnel_run(parent, parent_id) where parent is not null;
   create table runnel_signal(          -- signals that no run has taken
     seq integer primary key autoincrement,
     name text not null,                -- of the run
     id not null,
-    signal text not null,              -- its name; empty: the run is to be cancelled
+    signal text not null,              -- its name; empty: the run is to be cancelled; x'01': a run has ended for whose
+                                       -- result it waits; x'02': the run `form`, `value` waits for the result
     form text not null,
     value,
     made integer not null $time);
   create index runnel_signal_run on runnel_signal(name, id, signal, seq);
+  create table runnel_schedule(        -- when runs start
+    name text primary key,             -- of the schedule, and of its runs
+    cron text,                         -- the five fields
+    every integer $number,             -- ms, in place of them
+    zone text not null,
+    missed text not null,              -- once, all or none
+    last integer not null $time,       -- its last start, as it was planned; the next one is after it. Of `cron` by the
+                                       -- clock of the machine, of `every` by that of the store
+    paused integer $time,              -- until when nothing starts
+    made integer not null $time) without rowid;
 ]]
 
 -- Order per key. In tables of its own version, since it costs what has no keys 1 % of a message.
@@ -266,8 +292,8 @@ local KEYS <const> = with_checks [[
 -- What makes the tables of each version from those of the one before.
 local STEPS <const> = { ONCE, STREAMS, RUNS, KEYS }
 
----The versions of the tables: with results only, with streams, with runs, and with order per key. A file with a newer
----one is refused.
+---The versions of the tables: with results only, with streams, with runs and schedules, and with order per key. A file
+---with a newer one is refused.
 schema.ONCE, schema.STREAMS, schema.RUNS, schema.KEYS = 1, 2, 3, 4
 
 -- The version of the tables in a database; 0 if it has none.

@@ -5,12 +5,13 @@ local problems = require "runnel.store.problems"
 local sinks = require "runnel.queue.sink"
 local streams = require "runnel.store.stream"
 local values = require "runnel.store.values"
+local waiting = require "runnel.store.waiting"
 
 local sink = {}
 
 local MESSAGE <const> = [[
-insert into runnel_message(stream, seq, subject, form, value, bytes, headers, priority, made)
-  select name, last + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 from runnel_stream where name = ?1]]
+insert into runnel_message(stream, seq, subject, form, value, bytes, headers, priority, made, id)
+  select name, last + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 from runnel_stream where name = ?1]]
 
 -- Stores the id first: if that is there, nothing else is done.
 local WITH_ID <const> = [[
@@ -38,7 +39,7 @@ local LATEST <const> = 1 << 53
 ---@param subject string
 ---@param form string
 ---@param data any for a parameter
----@param opts { id?: string, headers?: table<string, string>, priority?: integer }
+---@param opts { id?: string, headers?: table<string, string>, priority?: integer, if_waiting?: "replace"|"drop" }
 ---@return integer? sequence
 ---@return boolean|string is_duplicate or the problem
 function sink.append(store, stream, subject, form, data, opts)
@@ -49,14 +50,20 @@ function sink.append(store, stream, subject, form, data, opts)
   local rows, changes
   if not id and priority == 0 then
     rows, changes = store:attempt("rows", MESSAGE .. " returning seq", stream, subject, form, data, size, headers, 0,
-      made)
+      made, nil)
   else
-    local sql, all = id and WITH_ID or MESSAGE, id and { stream, id, made, n = 3 } or { n = 0 }
+    local sql, all = id and WITH_ID or MESSAGE, { n = 0 }
     local function add(n, ...)
       table.move({ ... }, 1, n, all.n + 1, all)
       all.n = all.n + n
     end
-    add(8, stream, subject, form, data, size, headers, priority, made)
+    if opts.if_waiting then
+      sql = waiting.BEFORE_PUT[opts.if_waiting] .. sql
+      add(4, stream, id, stream, id)
+      if opts.if_waiting == "drop" then add(1, made) end
+    end
+    if id then add(3, stream, id, made) end
+    add(9, stream, subject, form, data, size, headers, priority, made, id)
     if priority > 0 then
       sql = sql .. sink.WITH_PRIORITY
       local at = opts.headers and tonumber(opts.headers["Runnel-At"]) or 0
@@ -71,7 +78,8 @@ function sink.append(store, stream, subject, form, data, opts)
   if not rows then return nil, changes end
   if not rows[1] then return nil, problems.no_stream(stream) end
   store:ring(stream)
-  return rows[1].seq, changes == 0
+  -- A put that is dropped has at most noted the id (runnel.store.waiting).
+  return rows[1].seq, opts.if_waiting ~= "replace" and changes < (opts.if_waiting and 2 or 1)
 end
 
 local Sink = sinks.class(function(self, subject, value, opts)

@@ -29,7 +29,8 @@ Call.__index = Call
 function Call:__close() calls[self.block] = self.before end
 
 ---The running go block, or a value that stands for none.
-function steps.block() return internal.self "once" or MAIN end
+---@param what? string what would have to wait, for an error
+function steps.block(what) return internal.self(what or "once") or MAIN end
 
 ---The call that the running go block is in, or else the run whose function has started it; or nil.
 ---@return runnel.store.Call|runnel.store.RunSteps|nil

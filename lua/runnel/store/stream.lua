@@ -7,6 +7,8 @@ local names = require "runnel.queue.names"
 local problems = require "runnel.store.problems"
 local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
+local values = require "runnel.store.values"
+local waiting = require "runnel.store.waiting"
 
 local stream = {}
 
@@ -103,15 +105,15 @@ end
 function Stream:change(opts)
   sign.own(self, "stream", "change")
   check.table(opts, "change: options")
-  local parts, values = {}, {}
+  local parts, all = {}, {}
   for column, value in pairs(columns_of(opts, "change")) do
-    values[#values + 1] = value
-    parts[#parts + 1] = ("%s = ?%d"):format(column, #values)
+    all[#all + 1] = value
+    parts[#parts + 1] = ("%s = ?%d"):format(column, #all)
   end
   if #parts == 0 then return true end
-  local sql = ("update runnel_stream set %s where name = ?%d"):format(table.concat(parts, ", "), #values + 1)
-  values[#values + 1] = self.name
-  local ok, err = change(self, sql, table.unpack(values))
+  local sql = ("update runnel_stream set %s where name = ?%d"):format(table.concat(parts, ", "), #all + 1)
+  all[#all + 1] = self.name
+  local ok, err = change(self, sql, table.unpack(all))
   if not ok then return nil, err end
   local now = stream.open(self.store, self.name)
   if now then self.subjects, self.duplicates = now.subjects, now.duplicates end
@@ -174,6 +176,36 @@ function Stream:purge(subject)
     "delete from runnel_message where stream = ?1 and (?2 is null or runnel_matches(subject, ?2))", self.name, subject)
   if count then self.store:ring(self.name) end
   return count, err
+end
+
+local function check_id(id, what)
+  if type(id) ~= "string" or id == "" or id:find "%c" then
+    error(("%s: the id of a put expected, a string, got %s"):format(what, check.describe(id)), 3)
+  end
+end
+
+---Removes a message that waits: one that no consumer has, or has done. Its id is free then.
+---@param id string that of its put
+---@return true? cancelled, string? err it does not wait, or does not exist
+function Stream:cancel(id)
+  sign.own(self, "stream", "cancel")
+  check_id(id, "cancel")
+  local cancelled, err = waiting.cancel(self.store, self.name, id)
+  return cancelled, err
+end
+
+---Gives a message that waits another value. It keeps its place, and its time.
+---@param id string that of its put
+---@param value any
+---@return true? replaced, string? err it does not wait, or does not exist
+function Stream:replace(id, value)
+  sign.own(self, "stream", "replace")
+  check_id(id, "replace")
+  if value == nil then error("replace: a value other than nil expected", 2) end
+  local form, data = values.encode(value, "value")
+  if not form then error("replace: " .. data, 2) end
+  local replaced, err = waiting.replace(self.store, self.name, id, form, data)
+  return replaced, err
 end
 
 ---Deletes the stream with its messages and consumers.

@@ -180,6 +180,16 @@ local nats = {
   end,
 }
 
+-- ---- what only stores have ----
+
+for name, arguments in pairs { cancel = { "1" }, replace = { "1", 2 } } do
+  stores["streams stream:" .. name] = function(s, call)
+    local store <close> = s.open()
+    local stream = stream_of(store)
+    call(stream[name], stream, table.unpack(arguments))
+  end
+end
+
 -- ---- runs ----
 
 local function nothing() end
@@ -198,7 +208,7 @@ for name, arguments in pairs {
 end
 
 for name, arguments in pairs {
-  result = {}, state = {}, signal = { "name" }, cancel = {}, restart = {}, forget = {},
+  result = {}, state = {}, steps = {}, signal = { "name" }, cancel = {}, restart = {}, forget = {},
 } do
   stores["runs r:" .. name] = function(s, call)
     local store <close> = s.open()
@@ -215,6 +225,25 @@ for name, arguments in pairs {
     local store <close> = s.open()
     local orders = store:runs("order", function(run) call(run[name], run, table.unpack(arguments)) end)
     assert(orders:start "17"):result()
+  end
+end
+
+for name, arguments in pairs { state = {}, pause = { { lasts = 1 } }, resume = {}, run_now = {}, remove = {} } do
+  stores["schedules schedule:" .. name] = function(s, call)
+    local store <close> = s.open()
+    local schedule = store:schedule("order", "@daily", nothing)
+    call(schedule[name], schedule, table.unpack(arguments))
+  end
+end
+
+for _, page in ipairs { "store", "schedules" } do
+  stores[page .. " store:schedule"] = function(s, call)
+    local store <close> = s.open()
+    call(store.schedule, store, "order", "@daily", nothing)
+  end
+  stores[page .. " store:schedules"] = function(s, call)
+    local store <close> = s.open()
+    call(store.schedules, store)
   end
 end
 

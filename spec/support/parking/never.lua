@@ -33,7 +33,7 @@ local never = {
   queues = "queue:dead",
   profile = "p.blocked p.first p.elapsed p.ran p.loop p.waited p:text p:write rn.leaks",
   remote = "conn:dead remote:close remote:stats worker:done worker:stats worker:stop nats.hand_back",
-  runs = "runs:stop run.key run.name",
+  runs = "runs:stop run.key run.name", schedules = "schedule.runs",
   scopes = "rn.cancel rn.is_timeout s:go s:after s:cancel",
   sqlite = "sqlite.blob sqlite.version db:query tx:query",
   store = "store:dead store:once store.db stores.hand_back m.remaining",

@@ -1,0 +1,75 @@
+---Messages that wait, by the ids of their puts: those that no consumer has, or has done. They can be cancelled and
+---replaced.
+
+local problems = require "runnel.store.problems"
+local values = require "runnel.store.values"
+
+local waiting = {}
+
+-- Whether the message m waits. One that was delivered as often as it may does not.
+local WAITS <const> = ([[not exists (select 1 from runnel_consumer c
+  left join runnel_delivery d on d.stream = c.stream and d.seq = m.seq and d.consumer = c.name
+  where c.stream = m.stream and (c.subject is null or runnel_matches(m.subject, c.subject))
+    and case when d.seq is null then m.seq < c.next or m.priority > 0 and m.seq > c.since
+      else d.holder is not null or d.due = %d end)]]):format(math.maxinteger)
+
+-- From here on, ?1 is the stream, and ?2 the id.
+
+local FOUND <const> = "m.stream = ?1 and m.id = ?2 and " .. WAITS
+local IS_FOUND <const> = ("exists (select 1 from runnel_message m where %s)"):format(FOUND)
+
+local REMOVE <const> = "delete from runnel_message as m where " .. FOUND
+
+-- Lets the id be free, so that a put with it is stored.
+local FREE <const> = "delete from runnel_id where stream = ?1 and id = ?2"
+
+---What comes before a put, for its option `if_waiting`: then the id is known exactly if the put is to be dropped. Each
+---has two statements with ?1 and ?2; the last one of "drop" gets the time, too, and changes at most one row.
+waiting.BEFORE_PUT = {
+  replace = REMOVE .. ";" .. FREE .. ";",
+  drop = ("%s and not %s; insert or ignore into runnel_id(stream, id, seq, made) select m.stream, m.id, m.seq, ?3 "
+    .. "from runnel_message m where %s order by m.seq limit 1;"):format(FREE, IS_FOUND, FOUND),
+}
+
+-- Why a message with an id does not wait.
+local function missing(store, stream, id)
+  local rows, err = store:attempt("rows", "select (select 1 from runnel_stream where name = ?1) as stream, "
+    .. "(select 1 from runnel_message where stream = ?1 and id = ?2 limit 1) as message", stream, id)
+  if not rows then return err end
+  if not rows[1].stream then return problems.no_stream(stream) end
+  return (rows[1].message and "the message %q of %q does not wait any more" or "no message %q of %q waits")
+    :format(id, stream)
+end
+
+---Removes the messages with an id that wait. A put with the id is stored again then. Parks.
+---@param store runnel.store.Store
+---@param stream string
+---@param id string
+---@return true? cancelled, string? err
+function waiting.cancel(store, stream, id)
+  local rows, err = store:attempt("last", ("%s and %s; %s returning seq"):format(FREE, IS_FOUND, REMOVE),
+    stream, id, stream, id)
+  if not rows then return nil, err end
+  if not rows[1] then return nil, missing(store, stream, id) end
+  store:ring(stream)
+  return true
+end
+
+local REPLACE <const> = ([[update runnel_message set form = ?3, value = ?4, bytes = ?5 where stream = ?1
+  and seq = (select max(m.seq) from runnel_message m where %s)]]):format(FOUND)
+
+---Gives the last message with an id that waits another value. Its place and its time stay. Parks.
+---@param store runnel.store.Store
+---@param stream string
+---@param id string
+---@param form string
+---@param data any for a parameter
+---@return true? replaced, string? err
+function waiting.replace(store, stream, id, form, data)
+  local changed, err = store:attempt("exec", REPLACE, stream, id, form, values.of_column(form, data), values.size(data))
+  if not changed then return nil, (problems.of_put(err, stream)) end
+  if changed == 0 then return nil, missing(store, stream, id) end
+  return true
+end
+
+return waiting

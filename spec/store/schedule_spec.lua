@@ -1,0 +1,176 @@
+-- store:schedule: what programs see of it. Months, crashes and clocks are in spec/sim/world_schedules_spec.lua.
+
+local background = require "spec.support.background"
+local patience = require "spec.support.patience"
+local process = require "spec.support.process"
+local raises = require "spec.support.raises"
+local rn = require "runnel"
+
+describe("schedules of a store", function()
+  if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
+  local stores = require "runnel.store"
+  local dir, store, reported
+
+  before_each(function()
+    dir = process.directory()
+    store = stores.open(dir.path .. "/work.db", { synchronous = "off" })
+    reported = {}
+    rn.on_error(function(err) reported[#reported + 1] = tostring(err) end)
+  end)
+  after_each(function()
+    rn.on_error(nil)
+    store:close()
+    dir:remove()
+  end)
+
+  local function nothing() end
+
+  it("say what is wrong with arguments, at the program's line, and leave nothing behind", function()
+    for pattern, f in pairs {
+      ["schedule: name: letters, digits"] = function() store:schedule("a b", "@daily", nothing) end,
+      ['schedule: "0 3 %* %*": five fields expected'] = function() store:schedule("a", "0 3 * *", nothing) end,
+      ['schedule: "0 0 30 2 %*": no month has this day'] = function() store:schedule("a", "0 0 30 2 *", nothing) end,
+      ["schedule: when%? five fields expected"] = function() store:schedule("a", nothing) end,
+      ["schedule: when%? five fields expected, as"] = function() store:schedule("a", { zone = "UTC" }, nothing) end,
+      ["schedule: five fields, or the option every, expected, got both"] = function()
+        store:schedule("a", "@daily", { every = 1000 }, nothing)
+      end,
+      ["schedule: every: an integer of at least 1 expected, got 0"] = function()
+        store:schedule("a", { every = 0 }, nothing)
+      end,
+      ["schedule: zone: it is for five fields"] = function()
+        store:schedule("a", { every = 1000, zone = "UTC" }, nothing)
+      end,
+      ["schedule: zone: the name of a time zone expected, got a number"] = function()
+        store:schedule("a", "@daily", { zone = 1 }, nothing)
+      end,
+      ['schedule: there is no time zone "Mars/Phobos" on this machine: .* package tzdata'] = function()
+        store:schedule("a", "@daily", { zone = "Mars/Phobos" }, nothing)
+      end,
+      ['schedule: missed: "once", "all" or "none" expected, got "some"'] = function()
+        store:schedule("a", "@daily", { missed = "some" }, nothing)
+      end,
+      ['schedule: unknown option "zon"'] = function() store:schedule("a", "@daily", { zon = "UTC" }, nothing) end,
+      ["schedule: f: a function expected, got a number"] = function() store:schedule("a", "@daily", {}, 17) end,
+      ["schedule: tries: "] = function() store:schedule("a", "@daily", { tries = 0 }, nothing) end,
+      ['schedule: this program has the name "b" already'] = function()
+        if not store.functions.b then store:once("b", nothing) end
+        store:schedule("b", "@daily", nothing)
+      end,
+      ['pause: unknown option "until_ms"'] = function()
+        store:schedule("c", "@daily"):pause { until_ms = 1 }
+      end,
+    } do
+      raises(pattern, f)
+    end
+    assert.same({}, reported)
+    local list = assert(store:schedules())
+    assert.same({ "c" }, { list[1].name, list[2] })
+  end)
+
+  it("tell how they are, run now, and are removed for all processes", function()
+    local times = {}
+    local nightly = store:schedule("nightly", "0 3 * * *", function(run, time)
+      times[#times + 1] = { run.key, time }
+      return "done"
+    end)
+    local state = assert(nightly:state())
+    assert.same({ "nightly", "0 3 * * *", "UTC", "once", false },
+      { state.name, state.cron, state.zone, state.missed, state.paused })
+    assert.equal(3 * 3600000, state.next % (24 * 3600000))
+    assert.is_true(state.next > state.last)
+    assert.same({ state }, store:schedules())
+    local r = assert(nightly:run_now())
+    assert.equal("done", (r:result()))
+    assert.equal(r.id, times[1][1])
+    assert.equal(r.id, os.date("!%Y-%m-%dT%H:%M:%S", times[1][2] // 1000) .. (".%03dZ"):format(times[1][2] % 1000))
+    assert.same({ r.id }, { nightly.runs:list()[1].id })
+    local other <close> = stores.open(dir.path .. "/work.db")
+    local same = assert(other:schedule "nightly")
+    assert.equal("done", same.runs:get(r.id):result())
+    assert.is_true(same:remove())
+    for _, method in ipairs { "state", "pause", "resume", "run_now", "remove" } do
+      assert.same({ nil, 'there is no schedule "nightly"', n = 2 }, table.pack(nightly[method](nightly)))
+    end
+    assert.same({ nil, 'there is no schedule "nightly"', n = 2 }, table.pack(store:schedule "nightly"))
+    assert.same({}, store:schedules())
+  end)
+
+  it("start runs every so many ms, in the process that has the function", function()
+    local starts = rn.chan(10)
+    local tick = store:schedule("tick", { every = 20 }, function(_, time) starts:put(time) end)
+    local last = starts:take()
+    for _ = 1, 3 do
+      local time = starts:take()
+      assert.equal(0, (time - last) % 20)
+      assert.is_true(time > last)
+      last = time
+    end
+    tick.runs:stop()
+    starts:close()
+  end)
+
+  it("with other times count from then on, for all that have them", function()
+    local starts = rn.chan(10)
+    store:schedule("tick", "0 0 1 1 *", { missed = "all" })
+    store.db:exec "update runnel_schedule set last = 0" -- it would start 56 times
+    local other <close> = stores.open(dir.path .. "/work.db")
+    other:schedule("tick", { every = 50, missed = "all" }) -- another release of the program
+    store:schedule("tick", { every = 50, missed = "all" }, function(_, time) starts:put(time) end)
+    local first = starts:take()
+    assert.is_true(store:time() - first < 60000)
+    assert.equal(50, starts:take() - first)
+    starts:close()
+  end)
+
+  it("that another program has spoilt are reported, once, and go on when they are mended", function()
+    local starts = rn.chan(10)
+    store:schedule("tick", { every = 20 }, function(_, time) starts:put(time) end)
+    starts:take()
+    store.db:exec "update runnel_schedule set cron = 'x', every = null"
+    store:ring()
+    patience.wait_for(function() return #reported > 0 end)
+    assert.matches('^schedule tick: no run starts for now: "x": five fields expected', reported[1])
+    assert.matches("five fields expected", store:schedules()[1].problem)
+    store.db:exec "update runnel_schedule set cron = null, every = 20, last = 0"
+    store:ring()
+    repeat local time = starts:take() until time > store:time() - 10000
+    assert.equal(1, #reported)
+    starts:close()
+  end)
+
+  local PROGRAM <const> = [[
+local store = require("runnel.store").open(arg[1])
+local note = store:once("note", function(time, tx)
+  tx:exec("insert into starts values (?, ?)", time, arg[2])
+end, { tx = true })
+local tick = store:schedule("tick", { every = 20 }, function(run, time) note(time) end)
+print "ready"
+io.stdout:flush()
+tick.runs:wait()
+]]
+
+  it("of two processes go on when one of them is killed, and start no run twice", function()
+    dir:write("program.lua", PROGRAM)
+    store.db:exec "create table starts(time, program)"
+    local set <close> = background.set()
+    local function start(name)
+      local program = set:start { process.runnel, dir.path .. "/program.lua", dir.path .. "/work.db", name }
+      assert(program:says "ready", program:output())
+      return program
+    end
+    local function count() return store.db:one "select count(*) as n from starts".n end
+    local first = start "a"
+    patience.wait_for(function() return count() > 2 end)
+    local second = start "b"
+    first:signal "KILL"
+    first:wait()
+    local n = count()
+    patience.wait_for(function() return count() > n + 10 end)
+    second:signal "TERM"
+    second:wait()
+    assert.equal(count(), store.db:one "select count(distinct time) as n from starts".n)
+    assert.same({ "a", "b" }, { store.db:one "select min(program) as a from starts".a,
+      store.db:one "select max(program) as b from starts".b })
+  end)
+end)
