@@ -26,7 +26,9 @@ local stores = require "runnel.store"
 
 local LUA <const> = os.getenv "LUA" or "lua5.4"
 local WORKER <const> = arg[0]:gsub("runs%.lua$", "worker.lua")
-local KINDS <const> = { "steps", "blocks", "sleeps", "signals", "cancelled", "retries", "chances", "restarted" }
+local KINDS <const> = {
+  "steps", "blocks", "sleeps", "signals", "cancelled", "retries", "children", "chances", "restarted",
+}
 local DISK <const> = 32 -- MB of the disk that becomes full
 
 ---@class Round
@@ -163,6 +165,7 @@ end
 -- The effects of a kind, but for those that each run has.
 local MORE <const> = {
   blocks = { "ship 1", "ship 2", "ship 3", "pack 1", "pack 2", "pack 3" }, restarted = { "mailed" },
+  children = { "child" },
 }
 
 function Round:check_effects(one, count)
@@ -254,7 +257,13 @@ end
 function Round:check_rest()
   for _, what in ipairs { "runnel_delivery", "runnel_message", "runnel_signal", "runnel_dead" } do
     local left = self.store.db:one("select count(*) as n from " .. what).n
-    if left > 0 then self:wrong("%d rows are left in %s", left, what) end
+    if left > 0 then
+      local fields = {}
+      for name, value in pairs(self.store.db:one("select * from " .. what)) do
+        fields[#fields + 1] = name .. "=" .. tostring(value)
+      end
+      self:wrong("%d rows are left in %s, as %q", left, what, table.concat(fields, " "))
+    end
   end
   local integrity = self.store.db:one("pragma integrity_check").integrity_check
   if integrity ~= "ok" then self:wrong("the file is damaged: %s", integrity) end

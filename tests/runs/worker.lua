@@ -67,6 +67,12 @@ local function fail_sometimes() if math.random(12) == 1 then error("not yet", 0)
 
 -- ---- runs ----
 
+local children = store:runs("child", function(run, number)
+  fail_sometimes()
+  note("child", run.key)
+  return number
+end, { tries = 1000000, starts = 1000000, backoff = 1 })
+
 local KINDS <const> = {
   steps = function() end,
   blocks = function(run)
@@ -75,9 +81,9 @@ local KINDS <const> = {
     end)
     for _ in rn.pmap(2, function(i) return note("pack " .. i, run.key) or true end, { 1, 2, 3 }) do fail_sometimes() end
   end,
-  sleeps = function(run)
+  sleeps = function(run, o)
     local before = run:now()
-    run:sleep(math.random(2) == 1 and 5 or 300)
+    run:sleep(o.number % 3 == 1 and 5 or 300)
     if run:now() < before + 5 then problem "a sleep has ended too soon" end
   end,
   signals = function(run)
@@ -91,6 +97,10 @@ local KINDS <const> = {
     if not ok then error(err, 0) end
   end,
   retries = function() if math.random(2) == 1 then error("not yet", 0) end end,
+  children = function(run, o)
+    local result, err = children:start(run.key, o.number):result()
+    if result ~= o.number then problem(("the child of %s has the result %s, %s"):format(run.key, result, err)) end
+  end,
   chances = function(run) return run:id() .. run:random() end,
   restarted = function(run) note("mailed", run.key) end,
 }
