@@ -167,7 +167,7 @@ run_table.NEWER = "select seq, id, signal from runnel_signal where name = ? and 
 local LISTEN <const> = [[(select r.name, r.id, r.seq, r.state from runnel_signal l join runnel_run r
   on r.name = l.form and r.id = l.value where l.name = ?1 and l.id = ?2 and l.signal = char(2))]]
 
----Notes that the run ?3, ?4 waits for the result of the run ?1, ?2, unless that has ended: nothing would remove the note.
+---Notes that the run ?3, ?4 waits for the result of the run ?1, ?2; unless that has ended: nothing would remove it.
 run_table.LISTEN = [[
 insert into runnel_signal(name, id, signal, form, value, made) select ?1, ?2, char(2), ?3, ?4, ?5
   where (select state from runnel_run where name = ?1 and id = ?2) not in ('done', 'failed', 'cancelled')
