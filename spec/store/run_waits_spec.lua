@@ -263,6 +263,29 @@ describe("a run of a store", function()
       assert.same({ "no stock", "no stock", "no stock" }, reasons)
     end)
 
+    it("gets each kind of result and of error, also when it is continued", function()
+      local kinds = {
+        { nil, nil }, { false }, { "\0\255" }, { { 1, { a = "\255" } } }, { ("x"):rep(2 << 20) },
+        { nil, { code = 5 } }, { nil, "\255" }, { nil, "no" }, { nil, false }, { 0.1 },
+      }
+      local kid = store:runs("kid", function(_, i)
+        if kinds[i][2] ~= nil then error(kinds[i][2], 0) end
+        return kinds[i][1]
+      end, { tries = 1 })
+      local seen, continued = {}, {}
+      local orders = store:runs("order", function(_, i)
+        seen[i] = table.pack(kid:start(i, i):result())
+        if continued[i] then return end
+        continued[i] = true
+        error("again", 0)
+      end, { tries = 2, backoff = 1 })
+      for i, kind in ipairs(kinds) do
+        assert(orders:start(i, i)):result { timeout = 20000 }
+        assert.is_true(continued[i], i)
+        assert.same(kind, { seen[i][1], seen[i][2] }, i)
+      end
+    end)
+
     it("signals, cancels, restarts and forgets others once, as steps", function()
       local fails = true
       local log = store:once("log", function() if fails then error("later", 0) end end)
@@ -297,6 +320,18 @@ describe("a run of a store", function()
         return "refused"
       end)
       assert.equal("refused", assert(orders:start "17"):result())
+    end)
+
+    it("has no children in another file, where it is a program like others", function()
+      local other <close> = stores.open(dir.path .. "/other.db", { synchronous = "off" })
+      local ships = other:runs("ship", function(run) return run:wait "go" end)
+      local orders = store:runs("order", function()
+        local r = ships:start(1)
+        r:signal "go"
+        return r:result()
+      end)
+      assert.is_true(assert(orders:start "17"):result())
+      assert.is_nil(ships:get(1):state().parent)
     end)
 
     it("waits for a result at most for the time that it is told", function()

@@ -65,8 +65,8 @@ end
 
 -- Changes the run. In the function of another run, that is a step.
 local function step_of(self, what, key, f)
-  local run = steps.current()
-  if not (run and run.is_run) then return f() end
+  local run = table_of.current(self.store)
+  if not run then return f() end
   local done = run:value(what, { self.name, self.id, key }, function()
     local ok, err = f()
     return ok or tostring(err)
@@ -162,8 +162,8 @@ local Waiting = { __close = function(self) self.store:forget_reader(self) end }
 function Ref:result(opts)
   sign.own(self, "r", "result")
   check.options(opts, RESULT, "result")
-  local ms, bell, pause, run = opts and opts.timeout, chan(core.sliding_buffer(1)), SOON, steps.current()
-  if run and run.is_run then return result_in_run(self, run, ms) end
+  local ms, bell, pause, run = opts and opts.timeout, chan(core.sliding_buffer(1)), SOON, table_of.current(self.store)
+  if run then return result_in_run(self, run, ms) end
   local reader <close> = setmetatable({ store = self.store, hear = function() bell:put(true) end }, Waiting)
   self.store:add_reader(self.scope, reader)
   local file <close>, deadline = looking.new(self.store, bell), now() + (ms or math.huge)

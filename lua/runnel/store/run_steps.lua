@@ -467,7 +467,7 @@ function RunSteps:note_try(of, err, expires)
     (internal.error_text(err)) })
   local form, value = values.encode(tried, "the error")
   self:keep(of, false, form, value, expires)
-  self.rows[name] = { scope = of.scope, form = form, value = value, expires = expires }
+  self.rows[name] = { scope = of.scope, form = form, value = values.bytes(value), expires = expires }
   return tried
 end
 

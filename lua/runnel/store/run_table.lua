@@ -27,6 +27,15 @@ function run_table.key(name, id)
   return column, steps.scope("", name, text)
 end
 
+---The run whose function has started the running go block, if it is in the file of a store.
+---@param store runnel.store.Store
+---@return runnel.store.RunSteps?
+function run_table.current(store)
+  local run = steps.current()
+  local own = run and run.is_run and run.work.store
+  return own and (own == store or own.path == store.path and own.locks) and run or nil
+end
+
 ---Runs a statement; raises its error at the program's line.
 ---@param store runnel.store.Store
 ---@param what string

@@ -18,7 +18,6 @@ local run_work = require "runnel.store.run_work"
 local running = require "runnel.queue.running"
 local schema = require "runnel.store.schema"
 local sign = require "runnel.internal.sign"
-local steps = require "runnel.store.steps"
 local streams = require "runnel.store.stream"
 local table_of = require "runnel.store.run_table"
 local values = require "runnel.store.values"
@@ -96,7 +95,7 @@ local function start(self, id, argument, form, data, priority, parent, of)
   if not rows[1] then return nil, ("the stream %q is missing"):format(stream) end
   local row, _, _, entry = rows[1], values.encode(argument, "the argument")
   if not is_equal(table_of.value(row.form, row.value), values.of(entry)) then
-    local given = type(data) == "table" and data[1] or data
+    local given = values.bytes(data)
     internal.raise(("start: there is a run %q of %s with another argument: it has %s, and this call has %s")
       :format(tostring(id), self.name, shown(row.form, row.value), shown(form, given)))
   end
@@ -116,8 +115,8 @@ function Runs:start(id, argument, opts)
   check.options(opts, START, "start")
   local form, data = values.encode(argument, "the argument")
   if not form then error("start: " .. data, 2) end
-  local run, priority = steps.current(), opts and opts.priority or 0
-  if not (run and run.is_run) then return start(self, id, argument, form, data, priority) end
+  local run, priority = table_of.current(self.store), opts and opts.priority or 0
+  if not run then return start(self, id, argument, form, data, priority) end
   run:value("start", { self.name, id }, function(doing)
     local ref, err = start(self, id, argument, form, data, priority, run, doing.of)
     if not ref then error(err, 0) end

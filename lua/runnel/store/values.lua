@@ -174,13 +174,15 @@ function values.encode(value, name)
   return form .. suffix, text or sqlite.blob(packed), entry
 end
 
+---Data as in a row of a table.
+---@param data any as a parameter
+---@return any
+function values.bytes(data) return type(data) == "table" and data[1] or data end
+
 ---How many bytes a value has in a table.
 ---@param data any as a parameter, or from a table
 ---@return integer
-function values.size(data)
-  if data == nil then return 0 end
-  return #(type(data) == "table" and data[1] or tostring(data))
-end
+function values.size(data) return data == nil and 0 or #tostring(values.bytes(data)) end
 
 ---Bytes from a table as a parameter, so that they have the same form there again.
 ---@param form string
