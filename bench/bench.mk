@@ -44,6 +44,7 @@ $(BUILD)/web/load: bench/web/load.c Makefile
 bench-store: ## measure runnel.sqlite and runnel.store on this disk; STORE=folder
 run-bench-store: programs
 	$(LUA) bench/store.lua $(STORE)
+	$(LUA) bench/runs.lua $(STORE)
 
 bench-queues: ## compare durable queues: a store, NATS, BullMQ, pg-boss; QUEUES='--quick store' runs a part
 run-bench-queues: programs

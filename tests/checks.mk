@@ -16,7 +16,7 @@ RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SAN
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
 CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts crashes differences embed fuzz gc histories \
-         host model mutants nats-memory nats-races httpd-memory httpd-races prove proxies sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
+         host model mutants nats-memory nats-races httpd-memory httpd-races prove proxies runs sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
          shared-races soak soak-machines specs-long spin threads \
          tls-memory tls-races valgrind websocket world
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
@@ -190,6 +190,12 @@ check-histories: NEEDED = cluster
 check-histories: BUILT  = $(if $(SEED),SEED=$(SEED)) $(if $(ROUNDS),ROUNDS=$(ROUNDS))
 run-histories: programs
 	$(LUA) tests/histories/histories.lua $(or $(ROUNDS),$(if $(LONG),60m,1)) $(or $(SEED),$(COMMIT_SEED))
+
+check-runs: ## processes that continue runs of a store are killed, clocks are set and disks full: none is lost, none does anything twice; KILLS=n, or 2,000 with LONG=1; SEED=n
+check-runs: NEEDED = sqlite
+check-runs: BUILT  = $(if $(SEED),SEED=$(SEED)) $(if $(KILLS),KILLS=$(KILLS))
+run-runs: programs
+	$(LUA) tests/runs/runs.lua $(or $(KILLS),$(if $(LONG),2000,40)) $(or $(SEED),$(COMMIT_SEED))
 
 check-crashes: ## a machine crashes while a store works: each disk that this may leave is right; CRASHES=n, LONG=1: ten million; SEED=n
 check-crashes: NEEDED = sqlite
@@ -465,7 +471,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
               check-allocator check-fuzz check-threads check-shared check-nats check-sqlite check-httpd check-proxies \
-              check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-histories check-crashes \
+              check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-histories check-runs check-crashes \
               check-world check-api check-host check-embed check-install check-static check-analyzer check-mcdc
 .PHONY: check-long
 check-long: ## all checks that take long; for a release

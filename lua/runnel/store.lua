@@ -44,8 +44,9 @@ local store = { hand_back = hand_back.hand_back }
 ---@field locks any the locks between processes; nil for a store in memory
 ---@field holder string the name of this process, and of a lock that it holds while it has the store open
 ---@field workers integer how many there have been
----@field readers { reader: table, stream: string }[] those that read streams; a list, since their order decides which
+---@field readers table<string, table[]> those that read streams, by the streams; lists, since their order decides which
 ---go block runs first, and a simulation must be the same each time
+---@field reads table<table, string> the stream of each
 ---@field drainers function[] likewise
 ---@field has_ended? boolean the file is closed
 ---@field settling integer how many answers are on their way to the file
@@ -123,6 +124,17 @@ end
 
 -- ---- streams and runs ----
 
+---For the library: gives the file the tables of a version, if it lacks them. Nil and a message if that is not possible.
+---@param needed integer
+---@return true? ok, string? problem
+function Store:prepare(needed)
+  if self.version >= needed or self.is_closed or self.db:is_in_transaction() then return true end
+  local ok, problem = schema.prepare(self.db, needed)
+  if not ok then return nil, problem end
+  self.version = needed
+  return true
+end
+
 for name, method in pairs {
   stream = streams.stream, sink = sinks.sink, source = sources.source, stage = stages.stage, dead = dead.dead,
   kv = kv.kv, remote = remote.remote, serve = serve.serve, queues = queues.queues, queue = queues.queue,
@@ -133,11 +145,8 @@ for name, method in pairs {
   -- that errors have the line of the program.
   Store[name] = function(self, ...)
     sign.own(self, "store", name)
-    if not (self.version >= needed or self.is_closed or self.db:is_in_transaction()) then
-      local ok, problem = schema.prepare(self.db, needed)
-      if not ok then error(("%s: %s"):format(name, problem), 2) end
-      self.version = needed
-    end
+    local ok, problem = self:prepare(needed)
+    if not ok then error(("%s: %s"):format(name, problem), 2) end
     return method(self, ...)
   end
 end
@@ -157,23 +166,37 @@ end
 ---@param stream string
 ---@param reader { hear: fun(self) }
 function Store:add_reader(stream, reader)
-  self.readers[#self.readers + 1] = { reader = reader, stream = stream }
+  local list = self.readers[stream] or {}
+  list[#list + 1], self.readers[stream], self.reads[reader] = reader, list, stream
 end
 
 ---For the library: the reader has ended.
 ---@param reader { hear: fun(self) }
 function Store:forget_reader(reader)
-  for i = #self.readers, 1, -1 do
-    if self.readers[i].reader == reader then table.remove(self.readers, i) end
-  end
+  local stream = self.reads[reader]
+  if not stream then return end
+  local list = self.readers[stream]
+  remove(list, reader)
+  self.reads[reader] = nil
+  if #list == 0 then self.readers[stream] = nil end
+end
+
+local function ring(list)
+  for _, reader in ipairs(table.move(list, 1, #list, 1, {})) do reader:hear() end
 end
 
 ---For the library: tells the readers of a stream that messages may have come; without a stream, all.
 ---@param stream? string
 function Store:ring(stream)
-  for _, one in ipairs(table.move(self.readers, 1, #self.readers, 1, {})) do
-    if not stream or one.stream == stream then one.reader:hear() end
+  if stream then
+    local list = self.readers[stream]
+    if list then ring(list) end
+    return
   end
+  local all = {}
+  for name in pairs(self.readers) do all[#all + 1] = name end
+  table.sort(all)
+  for _, name in ipairs(all) do ring(self.readers[name] or {}) end
 end
 
 -- A statement in the background has ended, or died.
@@ -288,7 +311,7 @@ function store.open(path, opts)
   local db = sqlite.open(path, opts)
   local self = setmetatable({
     db = db, path = path, running = {}, memories = {}, functions = {}, is_closed = false, holder = new_holder(db),
-    workers = 0, readers = {}, drainers = {}, settling = 0, version = schema.ONCE,
+    workers = 0, readers = {}, reads = {}, drainers = {}, settling = 0, version = schema.ONCE,
   }, Store)
   local ok, problem = schema.prepare(db, schema.ONCE)
   if ok then self.base, self.noted = clock.base(db) end

@@ -48,6 +48,33 @@ for _, at in ipairs(places) do
       out:close()
     end))
 
+    -- In a store, max_running does not count what waits for its next try; there is the option `key`.
+    if at.name:find "nats" then
+      it("works on messages in their order with max_running = 1, also in several processes and if one is tried again",
+        within(function(place)
+          local seen, tried = {}, {}
+          local numbers = stored(place.owner, "numbers", 1, 2, 3, 4, 5, 6, 7, 8)
+          for i = 1, 2 do
+            local owner = i == 1 and place.owner or place.open()
+            assert(owner:stage("numbers", 4, function(v)
+              if v % 3 == 1 and not tried[v] then
+                tried[v] = true
+                error "not yet"
+              end
+              seen[#seen + 1] = v
+            end, nil, { name = "ordered", max_running = 1, backoff = 10 }))
+          end
+          wait_for(function() return #seen == 8 end)
+          assert(numbers:put(9))
+          wait_for(function() return #seen == 9 end)
+          assert.same({ 1, 2, 3, 4, 5, 6, 7, 8, 9 }, seen)
+          local with_key = { name = "keyed", key = print }
+          local stage, err = pcall(place.owner.stage, place.owner, "numbers", 4, print, nil, with_key)
+          assert.is_false(stage)
+          assert.matches("stage: key: only a stage of a store has it", tostring(err))
+        end))
+    end
+
     it("never calls its function more than n times at once, and shares messages with other processes", within(
       function(place)
         stored(place.owner, "out")

@@ -131,6 +131,39 @@ describe("runs of a store in a simulated world", function()
     is_right(sleeper)
   end)
 
+  -- Two runs of a key, the first of which sleeps and fails once, and one of another key. `tx` says what ran when.
+  local function by_key(store, seen)
+    local note = store:once("note", function(what, tx)
+      tx:exec("insert into effects values (?)", what)
+    end, { tx = true })
+    local orders = store:runs("order", function(run, customer)
+      note("begin " .. run.key)
+      run:sleep(DAY)
+      if run.key == "a1" and not seen.failed then
+        seen.failed = true
+        error "not yet"
+      end
+      note("end " .. run.key)
+      return customer
+    end, { key = function(customer) return customer end, tries = 100 })
+    local all = {}
+    for i, id in ipairs { "a1", "a2", "b1" } do all[i] = assert(orders:start(id, id:sub(1, 1))) end
+    for _, r in ipairs(all) do assert(r:result()) end
+    local found = {}
+    for _, row in ipairs(store.db:rows "select what from effects where what like '% a_' order by rowid") do
+      found[#found + 1] = row.what
+    end
+    expect("begin a1, end a1, begin a2, end a2", table.concat(found, ", "), "the order")
+    expect(6, count(store, "effects"), "effects")
+    nothing_left(store)
+    finish(store, seen)
+  end
+
+  it("of a key go on one at a time, in their order, if the host crashes between any two writes", function()
+    search.finds_nothing(run_of({ crash = 1 }, by_key))
+    is_right(by_key)
+  end)
+
   -- Gets two signals, the first of them before it waits.
   local function waiter(store, seen)
     local orders = store:runs("order", function(run)

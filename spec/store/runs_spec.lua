@@ -195,6 +195,16 @@ describe("runs of a store", function()
     assert.equal('the run order["17"] has ended: it is done', err)
   end)
 
+  it("leave no note with a run that has ended just before they wait for its result", function()
+    local table_of = require "runnel.store.run_table"
+    local orders = store:runs("order", function(_, what) if what == "fails" then error("no", 0) end end, { tries = 1 })
+    for id, what in pairs { a = "ends", b = "fails" } do
+      assert(orders:start(id, what)):result()
+      store.db:exec(table_of.LISTEN, "order", id, "other", 1, store:time())
+    end
+    assert.equal(0, store.db:one("select count(*) as n from runnel_signal").n)
+  end)
+
   it("are listed by their states", function()
     local orders = store:runs("order", function(run, what)
       if what == "sleeps" then run:sleep(1e9) end

@@ -37,6 +37,12 @@ local stage = {}
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once, as usual; otherwise the stage first finishes
 ---its calls
 ---@field tx? boolean of a store only: the function gets a transaction as its last argument
+---@field key? fun(value: any): any of a store only: gets the value of a message, and returns a string, a number, or a
+---list of these; the messages of a key are worked on one at a time, in their order, over all processes
+
+local NOT_OVER_NATS <const> = "stage: key: only a stage of a store has it. Over NATS, messages of a process that has "
+  .. "died come again after later ones: for order, put them by subjects into partitions, and start a stage for each "
+  .. "with the options subject and max_running = 1"
 
 local OPTIONS <const> = {
   name = true, to_subject = true, tries = true, backoff = true, starts = kinds.integer(1), dead = kinds.boolean,
@@ -47,7 +53,7 @@ for _, more in ipairs { options.KINDS, source.CONSUMER } do
 end
 
 ---Those of store:stage.
-stage.OF_STORES = { tx = kinds.boolean }
+stage.OF_STORES = { tx = kinds.boolean, key = kinds.callable }
 for name, kind in pairs(OPTIONS) do stage.OF_STORES[name] = kind end
 
 ---Those of keepers.stage.
@@ -83,6 +89,7 @@ function stage.read(from, n, f, to, opts, known)
   f = served(f, "stage", level)
   check.callable(f, "stage: f", level)
   if to ~= nil then names.check(to, "stage: to", level) end
+  if not known and type(opts) == "table" and opts.key ~= nil then error(NOT_OVER_NATS, 3) end
   check.options(opts, known or OPTIONS, "stage", level)
   opts = opts or {}
   local name = opts.name or to or known == stage.OF_KEEPERS and from or nil

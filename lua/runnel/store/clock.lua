@@ -27,7 +27,7 @@ clock.TABLE = [[
 
 local FIND <const> = "select base from runnel_clock where boot = ? and typeof(base) = 'integer'"
 
--- The statements that move times back by ?1 ms, for the tables of results, for those of streams, and for those of runs.
+-- The statements that move times back by ?1 ms, for the tables of results, of streams, of runs, and of order per key.
 local ONCE <const> = "update runnel_once set made = made - ?1, expires = expires - ?1"
 local STREAMS <const> = {
   "update runnel_message set made = made - ?1",
@@ -46,6 +46,7 @@ local RUNS <const> = {
   [[update runnel_schedule set made = made - ?1, paused = paused - ?1,
     last = case when cron is null then last - ?1 else last end]],
 }
+local KEYS <const> = "update runnel_delivery set turn = turn - ?1 where turn > 0"
 
 -- The latest time at which something was stored, of results and of streams.
 local ONCE_SEEN <const> = "select max((select max(made) from runnel_once), "
@@ -69,6 +70,7 @@ local function move_back(tx, time)
   for _, sql in ipairs(has_streams and STREAMS or {}) do tx:exec(sql, ms) end
   local has_runs = tx:one "select 1 from sqlite_schema where name = 'runnel_signal'"
   for _, sql in ipairs(has_runs and RUNS or {}) do tx:exec(sql, ms) end
+  if tx:one "select 1 from sqlite_schema where name = 'runnel_delivery_key'" then tx:exec(KEYS, ms) end
 end
 
 -- Notes the start of the machine in the file, unless another process has done so meanwhile.

@@ -5,6 +5,7 @@
 ---runs (core.locks). So others see at once when it has ended, and take its messages over: a lease needs no extension.
 ---Only messages that a program acknowledges itself (a named source) have a lease that ends.
 
+local by_key = require "runnel.store.by_key"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local json = require "runnel.json"
@@ -33,7 +34,7 @@ insert or ignore into runnel_consumer(stream, name, subject, next, since, max_pe
       when 'last' then coalesce((select max(seq) from runnel_message
         where stream = ?1 and (?3 is null or runnel_matches(subject, ?3))), last + 1)
       else ?4 end,
-    last, ?5, ?6, ?7, ?8
+    coalesce(?9, last), ?5, ?6, ?7, ?8
   from runnel_stream where name = ?1 and (retention <> 'workqueue' or not exists (
     select 1 from runnel_consumer where stream = ?1 and (subject is null or ?3 is null)));
 select c.*, s.retention, s.made as stream_made from runnel_stream s
@@ -50,22 +51,26 @@ local AT <const> = [[(select case when json_valid(headers) then
     min(cast(json_extract(headers, '$."Runnel-At"') as integer), 9007199254740992) end
   from runnel_message where stream = ?1 and seq = %s and typeof(headers) = 'text')]]
 
--- Claims messages: those that are delivered again, then new ones. Then notes which ones are new from now on; lets those
--- wait whose time has not come, and which so are not delivered; and forgets messages that were removed.
-local CLAIM <const> = ([[
+-- Claims messages. AGAIN: those that are delivered again. NEW: then new ones; notes which ones are new from now on.
+-- COME: lets those wait whose time has not come, and which so are not delivered; and forgets those that were removed.
+local AGAIN <const> = ([[
 update runnel_delivery set holder = ?3, claim = ?4, due = ?5, deliveries = min(deliveries, 1000000000) + 1
   where (stream, seq, consumer) in (select stream, seq, consumer from runnel_delivery
-    where stream = ?1 and consumer = ?2 and due <= ?6 and due < $NEVER order by due limit $ROOM7);
+    where stream = ?1 and consumer = ?2 and due <= ?6 and due < $NEVER order by due limit $ROOM);]])
+  :gsub("%$ROOM", (ROOM:format "?7")):gsub("%$NEVER", NEVER)
+local NEW <const> = ([[
 insert into runnel_delivery(stream, seq, consumer, due, deliveries, holder, claim)
   select stream, seq, ?2, ?5, 1, ?3, ?4 from runnel_message m
   where stream = ?1 and seq >= (select next from runnel_consumer where stream = ?1 and name = ?2) $NEW
-  order by seq limit $ROOM6;
+  order by seq limit $ROOM;
 update runnel_consumer set delivered = delivered + changes(), next = (select max(seq) + 1 from runnel_delivery
     where stream = ?1 and consumer = ?2 and holder = ?3 and claim = ?4)
-  where stream = ?1 and name = ?2 and changes() > 0;
+  where stream = ?1 and name = ?2 and changes() > 0;]]):gsub("%$ROOM", (ROOM:format "?6 - changes()"))
+local SKIP <const> = [[
 update runnel_consumer as c set next = (select last + 1 from runnel_stream where name = ?1)
   where stream = ?1 and name = ?2 and next <= (select last from runnel_stream where name = ?1)
-    and not exists (select 1 from runnel_message m where stream = ?1 and seq >= c.next $NEW);
+    and not exists (select 1 from runnel_message m where stream = ?1 and seq >= c.next $NEW);]]
+local COME <const> = ([[
 update runnel_delivery set holder = null, claim = null, deliveries = 0, due = $AT
   where stream = ?1 and consumer = ?2 and holder = ?3 and claim = ?4 and $AT > ?5;
 delete from runnel_delivery where stream = ?1 and consumer = ?2 and holder = ?3 and claim = ?4
@@ -73,13 +78,11 @@ delete from runnel_delivery where stream = ?1 and consumer = ?2 and holder = ?3 
 select m.seq, m.subject, m.form, m.value, m.headers, m.priority, m.made, d.deliveries, s.last
   from runnel_stream s cross join runnel_delivery d indexed by runnel_delivery_held cross join runnel_message m
   where d.stream = ?1 and d.consumer = ?2 and d.holder = ?3 and d.claim in (?4, ?5) and s.name = ?1
-    and m.stream = ?1 and m.seq = d.seq order by d.claim, d.seq]])
-  :gsub("%$ROOM7", (ROOM:format "?7")):gsub("%$ROOM6", (ROOM:format "?6 - changes()"))
-  :gsub("%$NEVER", NEVER):gsub("%$AT", (AT:format "runnel_delivery.seq"))
+    and m.stream = ?1 and m.seq = d.seq order by d.claim, d.seq]]):gsub("%$AT", (AT:format "runnel_delivery.seq"))
 
 -- Which messages from runnel_consumer.next on are new: not those that their put has delivered, because they have a
 -- priority. With a pattern: only those with such a subject.
-local NEW <const> = [[and (m.priority = 0
+local IS_NEW <const> = [[and (m.priority = 0
   or m.seq <= (select since from runnel_consumer where stream = ?1 and name = ?2))]]
 local MATCHES <const> = [[
  and runnel_matches(m.subject, (select subject from runnel_consumer where stream = ?1 and name = ?2))]]
@@ -126,6 +129,8 @@ delete from runnel_worker where stream = ?1 and consumer = ?2 and holder = ?3]]
 ---@field tries? integer
 ---@field private claims integer how many there have been
 ---@field private claim_sql string
+---@field private skip_sql string
+---@field private order? runnel.store.ByKey of the option `key`
 local Consumer = {}
 Consumer.__index = Consumer
 
@@ -137,12 +142,14 @@ local COLUMNS <const> = { max_running = "max_pending" }
 ---@param stream string
 ---@param name string
 ---@param opts { subject?: string, from?: string|integer, max_running?: integer, usual_pending?: integer,
----ack_wait?: number, tries?: integer } `usual_pending`: of a new one, if there is no max_running
+---ack_wait?: number, tries?: integer, key?: (fun(value: any): any), of_runs?: boolean } `usual_pending`: of a new one,
+---if there is no max_running; `of_runs`: `key` gets the arguments of runs
 ---@return runnel.store.Consumer? consumer, string? err
 function consumer.open(store, stream, name, opts)
   local ack_wait = opts.ack_wait and math.floor(opts.ack_wait)
   local rows, err = store:attempt("last", OPEN, stream, name, opts.subject, opts.from or "all",
-    opts.max_running or opts.usual_pending or 1000, ack_wait or 30000, opts.tries, store:time(), stream, name)
+    opts.max_running or opts.usual_pending or 1000, ack_wait or 30000, opts.tries, store:time(),
+    opts.key and by_key.SINCE or nil, stream, name)
   if not rows then return nil, err end
   local row = rows[1]
   if not row then return nil, problems.no_stream(stream) end
@@ -152,10 +159,18 @@ function consumer.open(store, stream, name, opts)
   local wrong = problems.difference(row, { subject = opts.subject, max_running = opts.max_running,
     ack_wait = ack_wait, tries = opts.tries }, COLUMNS)
   if wrong then return nil, ("the consumer %q of %q exists with other settings: %s"):format(name, stream, wrong) end
+  if (row.since == by_key.SINCE) ~= (opts.key ~= nil) then
+    local has <const> = opts.key and "has not the" or "has the"
+    return nil, ("the consumer %q of %q exists with other settings: it %s option key; end its programs, and delete it "
+      .. "(store:queue(%q):delete())"):format(name, stream, has, stream .. "/" .. name)
+  end
+  local is_new = IS_NEW .. (row.subject and MATCHES or "")
   return setmetatable({
     store = store, stream = stream, name = name, made = row.stream_made, ack_wait = row.ack_wait, tries = row.tries,
     paused = row.paused == 1, asked = row.asked, claims = 0,
-    claim_sql = CLAIM:gsub("%$NEW", NEW .. (row.subject and MATCHES or "")),
+    claim_sql = opts.key and AGAIN .. COME or (AGAIN .. NEW .. SKIP .. COME):gsub("%$NEW", is_new),
+    skip_sql = SKIP:gsub("%$NEW", is_new),
+    order = opts.key and by_key.new(store, stream, name, opts.key, row.subject and MATCHES or "", opts.of_runs),
   }, Consumer)
 end
 
@@ -168,10 +183,36 @@ end
 
 -- ---- delivering ----
 
+-- Claims messages of keys of which no other one is in work.
+local function claim_by_key(self, room)
+  local stream, name, holder = self.stream, self.name, self.store.holder
+  local now, claim = self.store:time(), self.claims + 2
+  self.claims = claim
+  return must(self.store, "last", self.claim_sql,
+    stream, name, holder, claim, NEVER, now, room,
+    stream, name, holder, claim, now,
+    stream, name, holder, claim,
+    stream, name, holder, claim, claim)
+end
+
+-- The same; if there are too few, gives new ones their keys first.
+local function claim_in_order(self, room)
+  local rows = claim_by_key(self, room)
+  if #rows == room then return rows end
+  local count, problem = self.order:sort()
+  if not count then error(problem, 0) end
+  if count == 0 then
+    must(self.store, "exec", self.skip_sql, self.stream, self.name)
+    return rows
+  end
+  return table.move(claim_by_key(self, room - #rows), 1, room, #rows + 1, rows)
+end
+
 ---Claims messages for this process. Raises if that fails. Parks.
 ---@param room integer how many at most
 ---@return table[] rows of messages, in their order
 function Consumer:claim(room)
+  if self.order then return claim_in_order(self, room) end
   local stream, name, holder = self.stream, self.name, self.store.holder
   local now, claim = self.store:time(), self.claims + 2
   self.claims = claim

@@ -169,7 +169,8 @@ function Keeper:store_outcome(job, rows)
 end
 
 function Keeper:back(message, ms)
-  if answer(message) then self.consumer:back(message.sequence, ms, message.priority) end
+  if not answer(message) then return end
+  messages.after(message, function() self.consumer:back(message.sequence, ms, message.priority) end)
 end
 
 function Keeper:drop(message)

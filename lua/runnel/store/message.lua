@@ -77,6 +77,28 @@ function message.answer(self)
 end
 local answer = message.answer
 
+local Work = { __close = function(self)
+  local of = self.message
+  of.is_in_work = nil
+  if of.give_back then of.give_back() end
+end }
+
+---The call of a message begins; it ends when the result, a to-be-closed variable, is closed. If it is cancelled, the
+---message is given back only then, so that two calls of a key, or of a run, never run at the same time.
+---@param self runnel.store.Message
+---@return any work
+function message.begin(self)
+  self.is_in_work = true
+  return setmetatable({ message = self }, Work)
+end
+
+---Calls f when the call that has begun has ended; at once, if there is none.
+---@param self runnel.store.Message
+---@param f fun()
+function message.after(self, f)
+  if self.is_in_work then self.give_back = f else f() end
+end
+
 local function is_explicit(self) return self.of.acks == "explicit" end
 
 ---Acknowledges it: no redelivery. False if it was already answered, or the source does not acknowledge.

@@ -15,7 +15,8 @@ local waits = require "runnel.store.run_waits"
 
 local chan, now = core.chan, core.now
 
--- How often it looks whether another process has ended the run, in ms: at first, and at most.
+-- How often it looks whether another process has ended the run, in ms: at first, and at most. A process that continues
+-- the runs itself has mostly ended it, and knows that at once.
 local SOON <const>, LATER <const> = 5, 100
 
 local run_ref = {}
@@ -166,6 +167,7 @@ function Ref:result(opts)
   local reader <close> = setmetatable({ store = self.store, hear = function() bell:put(true) end }, Waiting)
   self.store:add_reader(self.scope, reader)
   local file <close>, deadline = looking.new(self.store, bell), now() + (ms or math.huge)
+  if self.store.functions[self.name] then pause = LATER end
   while true do
     local row, err = outcome(self)
     if err then return nil, err end

@@ -3,6 +3,7 @@
 
 local check = require "runnel.internal.check"
 local keys = require "runnel.store.keys"
+local sink = require "runnel.store.sink"
 local steps = require "runnel.store.steps"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.store.values"
@@ -67,11 +68,30 @@ insert into runnel_message(stream, seq, subject, form, value, bytes, made)
 run_table.FIND = "select * from runnel_run where name = ? and id = ?"
 
 ---A run that is to be cancelled starts no others.
-run_table.START = [[
+local START <const> = [[
 insert or ignore into runnel_run(name, id, seq, form, value, made, state, since, parent, parent_id)
   select ?1, ?2, last + 1, ?3, ?4, ?5, 'ready', ?5, ?7, ?8 from runnel_stream where name = ?6
     and not exists (select 1 from runnel_signal where name = ?7 and id = ?8 and signal = '');
-]] .. MESSAGE .. run_table.FIND
+]] .. MESSAGE
+-- With a priority, its message is delivered at once, as a put with one is.
+local BY_PRIORITY <const> = START:gsub("bytes, made%)", "bytes, made, priority)")
+  :gsub("%?4, %?5 from", "?4, ?5, ?6 from") .. sink.WITH_PRIORITY .. ";"
+
+---The statement that starts a run and finds it, with its values.
+---@param priority integer
+---@param run any[] name, id, form, value, time, stream, and the name and the id of its parent
+---@param message any[] stream, form, value, bytes, time
+---@return string sql, any ... values
+function run_table.start(priority, run, message)
+  local stream, all = message[1], table.move(run, 1, 8, 1, {})
+  table.move(message, 1, 5, 9, all)
+  if priority == 0 then
+    all[14], all[15] = run[1], run[2]
+    return START .. run_table.FIND, table.unpack(all, 1, 15)
+  end
+  table.move({ priority, stream, "run", -priority, stream, "run", run[1], run[2] }, 1, 8, 14, all)
+  return BY_PRIORITY .. run_table.FIND, table.unpack(all, 1, 21)
+end
 
 ---The same for a run that is there.
 run_table.START_AGAIN = [[
@@ -156,10 +176,11 @@ run_table.NEWER = "select seq, id, signal from runnel_signal where name = ? and 
 local LISTEN <const> = [[(select r.name, r.id, r.seq, r.state from runnel_signal l join runnel_run r
   on r.name = l.form and r.id = l.value where l.name = ?1 and l.id = ?2 and l.signal = char(2))]]
 
----Notes that the run ?3, ?4 waits for the result of the run ?1, ?2.
+---Notes that the run ?3, ?4 waits for the result of the run ?1, ?2; unless that has ended: nothing would remove it.
 run_table.LISTEN = [[
 insert into runnel_signal(name, id, signal, form, value, made) select ?1, ?2, char(2), ?3, ?4, ?5
-  where not exists (select 1 from ]] .. LISTEN .. " where name = ?3 and id = ?4)"
+  where (select state from runnel_run where name = ?1 and id = ?2) not in ('done', 'failed', 'cancelled')
+    and not exists (select 1 from ]] .. LISTEN .. " where name = ?3 and id = ?4)"
 
 ---What follows the end of a run's delivery.
 run_table.RESULT = [[;

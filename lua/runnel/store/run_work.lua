@@ -1,6 +1,7 @@
 ---What a process has of the runs of a name that it continues: the task of a worker (runnel.queue.worker), which calls
 ---the function of each run that has something to do; and a go block that looks for signals while runs wait.
 
+local by_key = require "runnel.store.by_key"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local hand_back = require "runnel.queue.hand_back"
@@ -30,6 +31,8 @@ local run_work = {}
 ---@field name string of the runs
 ---@field f fun(run: runnel.store.RunContext, argument: any): any
 ---@field limits runnel.queue.Limits
+---@field key? fun(argument: any): any
+---@field is_limited? boolean there is a limit for the runs in all processes
 ---@field is_draining? boolean
 ---@field private runs table<string, runnel.store.RunSteps> those in memory, by their scopes
 ---@field private bell runnel.Channel<boolean>
@@ -40,19 +43,20 @@ Work.__index = Work
 ---@param store runnel.store.Store
 ---@param name string
 ---@param f function
----@param limits runnel.queue.Limits
+---@param opts { limits: runnel.queue.Limits, key?: function, max_running?: integer }
 ---@return runnel.store.RunWork
-function run_work.new(store, name, f, limits)
+function run_work.new(store, name, f, opts)
   return setmetatable({
-    store = store, name = name, f = f, limits = limits, runs = {}, bell = chan(core.sliding_buffer(1)), last = 0,
+    store = store, name = name, f = f, limits = opts.limits, key = opts.key,
+    is_limited = opts.max_running ~= nil, runs = {}, bell = chan(core.sliding_buffer(1)), last = 0,
   }, Work)
 end
 
 -- ---- signals ----
 
----Whether runs wait for the place of another one.
+---Whether runs may wait for the place of another one.
 ---@return boolean
-function Work:is_full() return self.worker:room() <= 0 end
+function Work:is_full() return self.is_limited or self.worker:room() <= 0 end
 
 ---A run waits: signals are to be looked for.
 function Work:watch() self.bell:put(true) end
@@ -146,7 +150,9 @@ end
 ---@return table outcome
 function run_work.call(self, run)
   local ran = table.pack(guard.try(function()
-    local result, err = self.f(run_context.new(run), table_of.value(run.row.form, run.row.value))
+    local argument = table_of.value(run.row.form, run.row.value)
+    if self.key then by_key.of(self.key, argument) end -- fails if it has none
+    local result, err = self.f(run_context.new(run), argument)
     if result == nil and err ~= nil then error(err, 0) end
     run:check_end()
     return result
@@ -174,6 +180,7 @@ end
 function Work:run(call)
   local run = load(self, call.message)
   if not run then return { n = 0, is_old = true } end
+  local work <close> = messages.begin(call.message) -- luacheck: ignore 211
   run.call, call.run, run.block, self.runs[run.scope] = call, run, steps.block(), run
   local loaded <close> = setmetatable({ run = run }, Loaded) -- luacheck: ignore 211
   run:load()

@@ -16,6 +16,7 @@ local look = require "runnel.store.runs.run_look"
 local run_ref = require "runnel.store.run_ref"
 local run_work = require "runnel.store.run_work"
 local running = require "runnel.queue.running"
+local schema = require "runnel.store.schema"
 local sign = require "runnel.internal.sign"
 local streams = require "runnel.store.stream"
 local table_of = require "runnel.store.run_table"
@@ -34,12 +35,15 @@ local runs = {}
 ---@field starts? integer how often a run is started if its process ends each time (5)
 ---@field rate? integer|{ [1]: integer, [2]: number } how many runs all processes together may begin or continue in a
 ---second, or { runs, ms }
+---@field max_running? integer how many runs are in the memory of all processes together at a time
+---@field key? fun(argument: any): any gets the argument of a run, and returns a string, a number, or a list of these;
+---the runs of a key go on one at a time, in the order of their starts, over all processes
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once; otherwise steps end first
 
 ---The options of store:runs.
 runs.OPTIONS = {
   n = kinds.integer(1), tries = true, backoff = true, starts = kinds.integer(1), rate = options.KINDS.rate,
-  drain_on_term = kinds.boolean,
+  drain_on_term = kinds.boolean, max_running = kinds.integer(1), key = kinds.callable,
 }
 
 ---The runs of a name.
@@ -71,14 +75,18 @@ local function is_equal(a, b)
   return true
 end
 
+local START <const> = { priority = function(value, what, level)
+  if math.type(value) == "integer" and value >= 0 and value <= 9 then return end
+  error(("%s: an integer from 0 to 9 expected, got %s"):format(what, check.describe(value)), level)
+end }
+
 -- Starts a run, for the program or for a run, whose step `of` that is.
-local function start(self, id, argument, form, data, parent, of)
+local function start(self, id, argument, form, data, priority, parent, of)
   local id_form, id_data = values.encode(id, "the id")
   local store, column, stream = self.store, table_of.key(self.name, id), table_of.stream(self.name)
-  local rows, err = store:attempt("last", table_of.START,
-    self.name, column, form, data, store:time(), stream, parent and parent.work.name, parent and parent.id,
-    stream, id_form, id_data, values.size(id_data), store:time(),
-    self.name, column)
+  local rows, err = store:attempt("last", table_of.start(priority,
+    { self.name, column, form, data, store:time(), stream, parent and parent.work.name, parent and parent.id },
+    { stream, id_form, id_data, values.size(id_data), store:time() }))
   if not rows then return nil, err end
   if not rows[1] and parent then
     parent:look_for_cancel()
@@ -99,16 +107,18 @@ end
 ---function of a run, it is a step, and that run is the parent of the new one.
 ---@param id string|number
 ---@param argument? any what `once` can store; the function of the run gets it
+---@param opts? { priority?: integer } 0 to 9: it begins before runs with a lower one
 ---@return runnel.store.RunRef? run, string? err
-function Runs:start(id, argument)
+function Runs:start(id, argument, opts)
   sign.own(self, "runs", "start")
   run_ref.check_id(id, "start")
+  check.options(opts, START, "start")
   local form, data = values.encode(argument, "the argument")
   if not form then error("start: " .. data, 2) end
-  local run = table_of.current(self.store)
-  if not run then return start(self, id, argument, form, data) end
+  local run, priority = table_of.current(self.store), opts and opts.priority or 0
+  if not run then return start(self, id, argument, form, data, priority) end
   run:value("start", { self.name, id }, function(doing)
-    local ref, err = start(self, id, argument, form, data, run, doing.of)
+    local ref, err = start(self, id, argument, form, data, priority, run, doing.of)
     if not ref then error(err, 0) end
     return true
   end)
@@ -192,14 +202,18 @@ function Runs:__tostring() return "runs: " .. self.name end
 -- Begins to continue runs in this process. Returns nil and the reason if that fails.
 local function continue(self, f, opts)
   local store, name, stream = self.store, self.name, table_of.stream(self.name)
-  local consumer, err = consumers.open(store, stream, name, { usual_pending = 1 << 40 })
+  local ok, problem = store:prepare(opts.key and schema.KEYS or schema.RUNS)
+  if not ok then return nil, problem end
+  local consumer, err = consumers.open(store, stream, name, {
+    usual_pending = 1 << 40, max_running = opts.max_running, key = opts.key, of_runs = true,
+  })
   if not consumer then return nil, err end
   local read, rate = options.read(opts), nil
   if read.rate then
     rate, err = rates.open(store, "runs " .. name, read.rate)
     if not rate then return nil, err end
   end
-  local work = run_work.new(store, name, f, opts.limits)
+  local work = run_work.new(store, name, f, opts)
   local keeper = keepers.new { consumer = consumer, from = stream, what = "runs" }
   work:own(keeper)
   core.internal.trace.hold "c"

@@ -276,12 +276,25 @@ local RUNS <const> = with_checks [[
     made integer not null $time) without rowid;
 ]]
 
--- What makes the tables of each version from those of the one before.
-local STEPS <const> = { ONCE, STREAMS, RUNS }
+-- Order per key. In tables of its own version, since it costs what has no keys 1 % of a message.
+local KEYS <const> = with_checks [[
+  alter table runnel_delivery add column key text;     -- of a consumer with the option `key`
+  alter table runnel_delivery add column turn integer $due; -- `due`, once the messages before it of its key have ended
+  create index runnel_delivery_key on runnel_delivery(stream, consumer, key, seq) where key is not null;
+  create trigger runnel_delivery_next after delete on runnel_delivery when old.key is not null begin
+    update runnel_delivery set due = turn, turn = null
+      where turn is not null and stream = old.stream and consumer = old.consumer and seq = (
+        select min(seq) from runnel_delivery
+        where stream = old.stream and consumer = old.consumer and key = old.key);
+  end;
+]]
 
----The versions of the tables: with results only, with streams, and with runs and schedules. A file with a newer
----one is refused.
-schema.ONCE, schema.STREAMS, schema.RUNS = 1, 2, 3
+-- What makes the tables of each version from those of the one before.
+local STEPS <const> = { ONCE, STREAMS, RUNS, KEYS }
+
+---The versions of the tables: with results only, with streams, with runs and schedules, and with order per key. A file
+---with a newer one is refused.
+schema.ONCE, schema.STREAMS, schema.RUNS, schema.KEYS = 1, 2, 3, 4
 
 -- The version of the tables in a database; 0 if it has none.
 local function version_of(db)
@@ -303,15 +316,15 @@ end
 
 ---Makes the tables in a database that lacks them. Returns nil and a message if they are newer than this library.
 ---@param db runnel.sqlite.Database
----@param needed integer schema.ONCE, schema.STREAMS or schema.RUNS
+---@param needed integer schema.ONCE, schema.STREAMS, schema.RUNS or schema.KEYS
 ---@return true?
 ---@return string? problem
 function schema.prepare(db, needed)
   local version = version_of(db)
   if version < needed then migrate(db, needed) end
-  if version <= schema.RUNS then return true end
+  if version <= schema.KEYS then return true end
   return nil, ("%s: its tables of runnel.store have version %d, and this release of runnel supports version %d: "
-    .. "use a newer release"):format(db.path, version, schema.RUNS)
+    .. "use a newer release"):format(db.path, version, schema.KEYS)
 end
 
 return schema

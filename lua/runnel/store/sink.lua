@@ -19,14 +19,16 @@ insert or ignore into runnel_id(stream, id, seq, made)
   select name, ?2, last + 1, ?3 from runnel_stream where name = ?1;
 ]] .. MESSAGE .. " and changes() = 1"
 
--- Messages with a priority are delivered at once, to the consumers that there are.
-local WITH_PRIORITY <const> = [[;
+---What follows a message with a priority: it is delivered at once, to the consumers that there are, but for those with
+---the option `key`.
+sink.WITH_PRIORITY = [[;
 insert into runnel_delivery(stream, seq, consumer, due, deliveries)
   select s.name, s.last, c.name, ?3, 0 from runnel_stream s, runnel_consumer c
-  where s.name = ?1 and c.stream = ?1 and changes() = 1
+  where s.name = ?1 and c.stream = ?1 and changes() = 1 and c.since < s.last
     and (c.subject is null or runnel_matches(?2, c.subject));
 update runnel_consumer set delivered = delivered + 1
-  where stream = ?1 and changes() > 0 and (subject is null or runnel_matches(?2, subject))]]
+  where stream = ?1 and changes() > 0 and since < 9007199254740992
+    and (subject is null or runnel_matches(?2, subject))]]
 
 -- The latest time that is different from never.
 local LATEST <const> = 1 << 53
@@ -63,7 +65,7 @@ function sink.append(store, stream, subject, form, data, opts)
     if id then add(3, stream, id, made) end
     add(9, stream, subject, form, data, size, headers, priority, made, id)
     if priority > 0 then
-      sql = sql .. WITH_PRIORITY
+      sql = sql .. sink.WITH_PRIORITY
       local at = opts.headers and tonumber(opts.headers["Runnel-At"]) or 0
       add(3, stream, subject, at > made and math.floor(math.min(at, LATEST)) or -priority)
       add(2, stream, subject)

@@ -2,9 +2,11 @@
 ---it does is runnel.queue; conn:stage of runnel.nats is the same with another keeper.
 
 local arguments = require "runnel.queue.stage"
+local by_key = require "runnel.store.by_key"
 local consumers = require "runnel.store.consumer"
 local keepers = require "runnel.store.keeper"
 local rates = require "runnel.store.rate"
+local schema = require "runnel.store.schema"
 local sinks = require "runnel.store.sink"
 local steps = require "runnel.store.steps"
 local worker = require "runnel.queue.worker"
@@ -73,8 +75,10 @@ function stage.stage(store, from, n, f, to, opts)
         :format(to, table.concat(out.subjects, ", ")), 2)
     end
   end
+  local ready, unready = store:prepare(opts.key and schema.KEYS or schema.STREAMS)
+  if not ready then return nil, "stage: key: " .. unready end
   local consumer, err = consumers.open(store, from, read.name, {
-    subject = opts.subject, ack_wait = opts.ack_wait, max_running = opts.max_running,
+    subject = opts.subject, ack_wait = opts.ack_wait, max_running = opts.max_running, key = opts.key,
   })
   if not consumer then return nil, "stage: " .. err end
   local options = read.worker
@@ -86,6 +90,7 @@ function stage.stage(store, from, n, f, to, opts)
     consumer = consumer, from = from, to = to, to_subject = out and out.subject, what = "stage",
   }
   local has_results = out ~= nil
+  if opts.key then read.f = by_key.checked(read.f, opts.key) end
   read.f = opts.tx and with_tx(keeper, read.f, has_results) or with_steps(read.name, read.f)
   local self, lost = worker.start {
     kind = "stage", n = n, keeper = keeper, task = arguments.task(read, has_results), timeout = options.timeout,

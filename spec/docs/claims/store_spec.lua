@@ -140,7 +140,8 @@ describe("the documents say of the store", function()
   end)
 
   claim("of the tables: 1; 2 once the store has been used for streams, which adds their tables; 3 once it has been "
-    .. "used for runs or schedules. A file with a newer version is refused", function()
+    .. "used for runs or schedules; 4 once it has been used for the option `key`. A file with a newer version is "
+    .. "refused", function()
     with_store(function(store)
       local function version() return store.db:one "select version from runnel_schema".version end
       assert.equal(1, version())
@@ -148,6 +149,8 @@ describe("the documents say of the store", function()
       assert.equal(2, version())
       store:runs "order"
       assert.equal(3, version())
+      store:runs("invoice", print, { key = tostring })
+      assert.equal(4, version())
     end)
     local path = os.tmpname()
     local store = stores.open(path)

@@ -1,0 +1,293 @@
+-- The option `key` of stages and runs: order per key. Killed processes are in spec/store/runs_kills_spec.lua.
+
+local long = require "spec.support.long"
+local patience = require "spec.support.patience"
+local process = require "spec.support.process"
+local rn = require "runnel"
+
+describe("order per key in a store", function()
+  if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
+  local stores = require "runnel.store"
+  local dir, store, reported
+
+  before_each(function()
+    dir = process.directory()
+    store = stores.open(dir.path .. "/work.db", { synchronous = "off" })
+    assert(store:stream "orders")
+    reported = {}
+    rn.on_error(function(err) reported[#reported + 1] = tostring(err) end)
+  end)
+  after_each(function()
+    rn.on_error(nil)
+    store:close()
+    dir:remove()
+  end)
+
+  local function customer(order) return order.customer end
+
+  local function count(sql) return store.db:one("select count(*) as n from " .. sql).n end
+
+  local function is_done()
+    local queue = store:queues()[1]
+    return queue.waiting + queue.running == 0 and count "runnel_delivery" == 0
+  end
+
+  -- Puts the orders from one number to another of random customers, some with a delay or a priority.
+  local function fill(first, last, customers)
+    local sink = assert(store:sink "orders")
+    for i = first, last do
+      assert(sink:put({ customer = math.random(customers), number = i }, {
+        delay = math.random(10) == 1 and math.random(30) or nil, priority = math.random(0, 3),
+      }))
+    end
+  end
+
+  -- A function for a stage or runs, which fails if two orders of a customer are in work at a time, or if one begins
+  -- before the last one has ended. Some fail at first, some are cut off.
+  local function checking(problems)
+    local busy, last, failed = {}, {}, {}
+    return function(order)
+      local key, number = order.customer, order.number
+      if busy[key] then problems[#problems + 1] = ("%d and %d at a time"):format(busy[key], number) end
+      if number <= (last[key] or 0) then problems[#problems + 1] = ("%d after %d"):format(number, last[key]) end
+      busy[key] = number
+      local done <close> = setmetatable({}, { __close = function() busy[key] = nil end }) -- luacheck: ignore 211
+      rn.sleep(math.random(0, 3))
+      if math.random(4) == 1 and (failed[number] or 0) < 3 then
+        failed[number] = (failed[number] or 0) + 1
+        error("not yet", 0)
+      end
+      last[key] = number
+    end
+  end
+
+  it("holds in a stage of several stores, whatever fails, waits for its time, has a priority, or ends", function()
+    for seed = 1, long.times(3, 40) do
+      math.randomseed(seed)
+      local problems, name, others = {}, "stage" .. seed, {}
+      local f = checking(problems)
+      local function start(i)
+        others[i] = stores.open(dir.path .. "/work.db", { synchronous = "off" })
+        assert(others[i]:stage("orders", 4, f, nil, {
+          name = name, key = customer, backoff = 5, tries = 10,
+        }))
+      end
+      assert(store:stream("orders"):purge())
+      for i = 1, 2 do start(i) end
+      for round = 1, 3 do
+        fill(20 * round - 19, 20 * round, 5)
+        local i = math.random(2)
+        rn.sleep(math.random(20))
+        others[i]:drain()
+        start(i)
+      end
+      patience.wait_for(is_done)
+      for i = 1, 2 do others[i]:close() end
+      assert(store:queue("orders/" .. name):delete())
+      assert.same({}, problems)
+      assert.same({}, reported)
+    end
+  end)
+
+  it("does not let a key with many messages stop another one, and finds the next message by indexes", function()
+    local sink = assert(store:sink "orders")
+    local n = long.times(500, 20000)
+    assert(sink:from(rn.to_chan((function()
+      local list = {}
+      for i = 1, n do list[i] = { customer = "large", number = i } end
+      return list
+    end)()), 64):take())
+    assert(sink:put { customer = "small" })
+    local first, small, going = rn.chan(), rn.chan(1), rn.chan()
+    assert(store:stage("orders", 8, function(order)
+      if order.customer == "small" then return small:put(true) end
+      first:offer(order.number)
+      going:take()
+    end, nil, { name = "stage", key = customer }))
+    assert.is_true(small:take())
+    assert.equal(n, count "runnel_delivery")
+    assert.equal(1, count "runnel_delivery where due < 9223372036854775807 or holder is not null")
+    for _, sql in ipairs {
+      "select min(seq) from runnel_delivery where stream = 'a' and consumer = 'b' and key = 'c'",
+      "select 1 from runnel_delivery where stream = 'a' and consumer = 'b' and key = 'c'",
+    } do
+      assert.matches("USING COVERING INDEX runnel_delivery_key %(stream=%? AND consumer=%? AND key=%?%)",
+        store.db:one("explain query plan " .. sql).detail)
+    end
+  end)
+
+  it("goes on with the next message of a key if the first is removed from the stream", function()
+    local sink, seen, going = assert(store:sink "orders"), {}, rn.chan()
+    for i = 1, 4 do assert(sink:put { customer = 1, number = i }) end
+    assert(store:stage("orders", 8, function(order)
+      seen[#seen + 1] = order.number
+      going:take()
+    end, nil, { name = "stage", key = customer }))
+    patience.wait_for(function() return #seen == 1 and count "runnel_delivery" == 4 end)
+    store.db:exec "delete from runnel_message where seq in (2, 3)"
+    going:put(true)
+    going:put(true)
+    assert.same({ 1, 4 }, seen)
+  end)
+
+  it("starts the next call when one that was cancelled has ended, with its variables", function()
+    local other <close> = stores.open(dir.path .. "/work.db", { synchronous = "off" })
+    local busy, begun, problems, going = nil, 0, {}, rn.chan()
+    local function f()
+      if busy then problems[#problems + 1] = "two at a time" end
+      busy, begun = true, begun + 1
+      local closing <close> = setmetatable({}, { __close = function() -- luacheck: ignore 211
+        if begun == 1 then going:take() end
+        busy = nil
+      end })
+      if begun == 1 then rn.sleep(1e9) end
+    end
+    local sink = assert(store:sink "orders")
+    for i = 1, 2 do assert(sink:put { customer = 1, number = i }) end
+    local opts = { name = "stage", key = customer }
+    local stage = assert(store:stage("orders", 2, f, nil, opts))
+    patience.wait_for(function() return begun == 1 end)
+    local second = assert(other:stage("orders", 2, f, nil, opts))
+    stage:stop()
+    assert(other:queues()) -- has waited for the other stage
+    assert.equal(1, begun)
+    going:put(true)
+    patience.wait_for(function() return second:stats().done == 2 end)
+    assert.same({}, problems)
+  end)
+
+  it("fails a message of which the function makes no key, and no other one", function()
+    local sink, seen = assert(store:sink "orders"), {}
+    for _, order in ipairs { { customer = 1 }, {}, { customer = { a = 1 } }, 17, { customer = { 1, "a" } } } do
+      assert(sink:put(order))
+    end
+    store.db:exec [[insert into runnel_message(stream, seq, subject, form, value, bytes, made)
+      select name, last + 1, 'orders', 'json', '{', 1, 0 from runnel_stream where name = 'orders']]
+    assert(store:stage("orders", 8, function(order) seen[#seen + 1] = order.customer end, nil,
+      { name = "stage", key = customer, tries = 2, backoff = 1 }))
+    patience.wait_for(is_done)
+    assert.same({ 1, { 1, "a" } }, seen)
+    local errors = {}
+    for i, letter in ipairs(store:dead "stage":list()) do errors[i] = letter.error end
+    table.sort(errors)
+    assert.equal(4, #errors)
+    for _, pattern in ipairs {
+      "is damaged", "attempt to index a number value", "key: a string, a number, or a list of these expected, got nil",
+      "key: a string, a number, or a list of these expected, got a table that is no list",
+    } do
+      assert.matches(pattern, table.concat(errors, "\n"))
+    end
+  end)
+
+  it("is a setting of the queue, and says what to do about another one", function()
+    local function nothing() end
+    local stage = assert(store:stage("orders", 1, nothing, nil, { name = "plain" }))
+    stage:stop()
+    local again, err = store:stage("orders", 1, nothing, nil, { name = "plain", key = customer })
+    assert.is_nil(again)
+    assert.equal('stage: the consumer "plain" of "orders" exists with other settings: it has not the option key; end '
+      .. 'its programs, and delete it (store:queue("orders/plain"):delete())', err)
+    assert(store:queue("orders/plain"):delete())
+    assert(store:stage("orders", 1, nothing, nil, { name = "plain", key = customer })):stop()
+    again, err = store:stage("orders", 1, nothing, nil, { name = "plain" })
+    assert.is_nil(again)
+    assert.matches("it has the option key; end its programs", err)
+    for what, f in pairs {
+      stage = function() assert(store:stage("orders", 1, nothing, nil, { name = "plain", key = 17 })) end,
+      runs = function() assert(store:runs("order", nothing, { key = 17 })) end,
+    } do
+      local ok, problem = pcall(f)
+      assert.is_false(ok)
+      assert.matches("by_key_spec.lua:%d+: " .. what .. ": key: a function expected, got a number", tostring(problem))
+    end
+  end)
+
+  it("works in a file that was made before there were runs", function()
+    assert.equal(2, store.db:one("select version from runnel_schema").version)
+    local seen = {}
+    assert(store:stage("orders", 4, function(order) seen[#seen + 1] = order.number end, nil,
+      { name = "stage", key = customer }))
+    assert(store:sink "orders"):put { customer = 1, number = 1 }
+    patience.wait_for(function() return #seen == 1 end)
+    assert.equal(4, store.db:one("select version from runnel_schema").version)
+  end)
+
+  it("holds for runs, also while they sleep or wait, and no key stops another one", function()
+    local problems, ended = {}, {}
+    local f = checking(problems)
+    local other <close> = stores.open(dir.path .. "/work.db", { synchronous = "off" })
+    local function start(of)
+      local step = of:once("step", f, { key = function(order) return order.number end })
+      return of:runs("order", function(run, order)
+        run:sleep(2)
+        step(order)
+        if order.number == 1 then run:wait "go" end
+        ended[#ended + 1] = order.number
+      end, { n = 2, key = customer, backoff = 1, tries = 1000 })
+    end
+    local orders, all = start(store), {}
+    start(other)
+    for i = 1, 12 do all[i] = assert(orders:start(i, { customer = i % 4, number = i }, { priority = i % 3 })) end
+    for i = 1, 12 do
+      if i % 4 ~= 1 then assert.same({}, { all[i]:result() }) end
+    end
+    assert.equal("waiting", all[1]:state().state)
+    assert.equal("ready", all[5]:state().state)
+    assert(all[1]:signal "go")
+    assert.same({}, { all[9]:result() })
+    assert.same({}, problems)
+    assert.equal(12, #ended)
+  end)
+end)
+
+describe("runs of a store", function()
+  if not pcall(require, "runnel.sqlite.core") then return end
+  local stores = require "runnel.store"
+
+  it("begin by their priority, and at most max_running of them are in memory in all processes", function()
+    local dir <close> = process.directory()
+    local path, seen, running, most, going = dir.path .. "/work.db", {}, 0, 0, rn.chan()
+    local store <close> = stores.open(path)
+    local other <close> = stores.open(path)
+    local work = store:runs "work"
+    local function continue(of)
+      local step = of:once("step", function(i)
+        running = running + 1
+        most = math.max(most, running)
+        seen[#seen + 1] = i
+        going:take()
+        running = running - 1
+      end)
+      return of:runs("work", function(_, i) step(i) end, { max_running = 2 })
+    end
+    continue(store)
+    continue(other)
+    local all = {}
+    for i = 1, 2 do all[i] = assert(work:start(i, i)) end
+    patience.wait_for(function() return running == 2 end)
+    for i, priority in ipairs { 0, 1, 9, 5 } do
+      all[i + 2] = assert(work:start(i + 2, i + 2, { priority = priority }))
+    end
+    for _ = 1, 6 do going:put(true) end
+    for _, r in ipairs(all) do r:result() end
+    assert.equal(2, most)
+    assert.equal("5, 6, 4, 3", table.concat(seen, ", ", 3))
+    for _, wrong in ipairs { -1, 10, 1.5, "high" } do
+      local ok, err = pcall(work.start, work, 7, 7, { priority = wrong })
+      assert.is_false(ok)
+      assert.matches("start: priority: an integer from 0 to 9 expected", tostring(err))
+    end
+  end)
+
+  it("that wait leave the places of max_running to others", function()
+    local store <close> = stores.open ":memory:"
+    local runs = store:runs("work", function(run, what)
+      if what == "waits" then return run:wait "go" end
+      return what
+    end, { max_running = 1 })
+    local first = assert(runs:start(1, "waits"))
+    assert.equal("second", assert(runs:start(2, "second")):result())
+    assert(first:signal("go", "first"))
+    assert.equal("first", first:result())
+  end)
+end)
