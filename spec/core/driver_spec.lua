@@ -140,6 +140,27 @@ describe("driver", function()
     assert.equal(5, polls_at_end)
   end)
 
+  for name, wait in pairs {
+    ["sleeps for 0 ms"] = function() rn.sleep(0) end,
+    ["yields"] = rn.yield,
+    ["starts go blocks"] = function() rn.go(rn.yield):take() end,
+    ["calls rn.run"] = function() rn.run(rn.yield) end,
+    ["makes timeouts of 0 ms"] = function() rn.timeout(0):take() end,
+    ["exchanges values"] = function()
+      local ch = rn.chan()
+      rn.go(function() ch:put(1) end)
+      ch:take()
+    end,
+  } do
+    it("is polled while the main program " .. name .. " again and again", function()
+      local polls = 0
+      rn.driver { wait = function() polls = polls + 1 end, alive = function() return true end }
+      local deadline = rn.now() + 10000
+      while polls < 3 and rn.now() < deadline do wait() end
+      assert.is_true(polls >= 3, polls)
+    end)
+  end
+
   it("is polled by a busy run queue after a simulation with much virtual time", function()
     sim.run(function()
       rn.sleep(1e12)

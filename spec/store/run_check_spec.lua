@@ -1,4 +1,4 @@
--- runnel.store.run_check: whether a program can continue the runs of a store.
+-- runnel.store.runs.run_check: whether a program can continue the runs of a store.
 
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
@@ -6,7 +6,7 @@ local rn = require "runnel"
 
 describe("a check of runs", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
-  local run_check = require "runnel.store.run_check"
+  local run_check = require "runnel.store.runs.run_check"
   local stores = require "runnel.store"
   local dir, path
 

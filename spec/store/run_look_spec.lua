@@ -75,7 +75,7 @@ describe("who looks at the runs of a store", function()
   end)
 
   it("reads no run to count them, and those of a state from the index", function()
-    local table_of = require "runnel.store.run_table"
+    local table_of = require "runnel.store.runs.run_table"
     store:runs "order"
     local function plan(sql)
       local lines = {}

@@ -196,7 +196,7 @@ describe("runs of a store", function()
   end)
 
   it("leave no note with a run that has ended just before they wait for its result", function()
-    local table_of = require "runnel.store.run_table"
+    local table_of = require "runnel.store.runs.run_table"
     local orders = store:runs("order", function(_, what) if what == "fails" then error("no", 0) end end, { tries = 1 })
     for id, what in pairs { a = "ends", b = "fails" } do
       assert(orders:start(id, what)):result()

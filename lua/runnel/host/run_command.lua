@@ -57,7 +57,7 @@ end
 local function run_of(store, words, what)
   if not words[1] then wrong_usage("%s needs the id of a run", what) end
   local found = must(look().find(store, words[1]))
-  return require("runnel.store.run_ref").new(store, found.name, found.id), found
+  return require("runnel.store.runs.run_ref").new(store, found.name, found.id), found
 end
 
 local function title(found) return look().shown(found.id) .. " of " .. found.name end
@@ -175,7 +175,7 @@ function command.check(file, words)
   local program = table.remove(words, 1)
   if not program then wrong_usage "check needs a program" end
   arg = table.move(words, 1, #words, 1, { [0] = program }) -- luacheck: ignore 121 (the program's)
-  local result = must(require("runnel.store.run_check").check(file, program))
+  local result = must(require("runnel.store.runs.run_check").check(file, program))
   for _, run in ipairs(result.blocked) do
     local at = run.step and run.step .. (run.line and " at " .. run.line or "") .. ": " or ""
     print(("%s of %s cannot go on: %s%s"):format(look().shown(run.id), run.name, at, run.error))

@@ -19,7 +19,7 @@ local random = internal.seed -- seeded by a simulation, unlike math.random
 ---@field state? string what other systems pass on with the trace: the header tracestate
 ---@field name? string of the operation, as in "GET /users"
 ---@field kind? "server"|"consumer" nil: begun by the program
----@field run? any the run of a store to which the go block belongs (runnel.store.run_steps)
+---@field run? any the run of a store to which the go block belongs (runnel.store.runs.run_steps)
 
 ---@class runnel.internal.trace_context
 ---@field on boolean

@@ -164,7 +164,7 @@ local function result_of(result, err)
   return result
 end
 
--- Calls a function, as often as the options say. `begun` is the step of a run (runnel.store.run_steps).
+-- Calls a function, as often as the options say. `begun` is the step of a run (runnel.store.runs.run_steps).
 local function often(self, begun, f, ...)
   local tries = self.tries
   if not tries then return f(self, ...) end

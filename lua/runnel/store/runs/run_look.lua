@@ -4,7 +4,7 @@
 local consumers = require "runnel.store.consumer"
 local counts = require "runnel.queue.count"
 local keys = require "runnel.store.keys"
-local table_of = require "runnel.store.run_table"
+local table_of = require "runnel.store.runs.run_table"
 local values = require "runnel.store.values"
 
 local run_look = {}

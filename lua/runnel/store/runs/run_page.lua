@@ -4,7 +4,7 @@ local core = require "runnel.core"
 local json = require "runnel.json"
 local keys = require "runnel.store.keys"
 local look = require "runnel.store.runs.run_look"
-local run_ref = require "runnel.store.run_ref"
+local run_ref = require "runnel.store.runs.run_ref"
 local short = require "runnel.internal.short"
 
 local run_page = {}

@@ -3,7 +3,7 @@
 local decimal = require "runnel.internal.decimal"
 local look = require "runnel.store.runs.run_look"
 local queue_view = require "runnel.queue.view"
-local run_ref = require "runnel.store.run_ref"
+local run_ref = require "runnel.store.runs.run_ref"
 local short = require "runnel.internal.short"
 local values = require "runnel.store.values"
 local width = require "runnel.internal.width"

@@ -1,7 +1,7 @@
 ---Checks whether a program can continue the runs of a store, before it does: repeats them against its functions, up to
 ---the first step that is not in the file. No step is done, and nothing is stored.
 ---
----    local result = require("runnel.store.run_check").check("work.db", "app.lua")
+---    local result = require("runnel.store.runs.run_check").check("work.db", "app.lua")
 ---    for _, run in ipairs(result.blocked) do print(run.name, run.id, run.step, run.line, run.error) end
 ---
 ---The program registers its functions itself, with store:once and store:runs. Each store that it opens meanwhile is the
@@ -10,8 +10,8 @@
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
-local run_steps = require "runnel.store.run_steps"
-local run_work = require "runnel.store.run_work"
+local run_steps = require "runnel.store.runs.run_steps"
+local run_work = require "runnel.store.runs.run_work"
 local steps = require "runnel.store.steps"
 
 local internal = core.internal

@@ -8,10 +8,10 @@ local looking = require "runnel.store.looking"
 local sign = require "runnel.internal.sign"
 local sqlite = require "runnel.sqlite"
 local steps = require "runnel.store.steps"
-local table_of = require "runnel.store.run_table"
+local table_of = require "runnel.store.runs.run_table"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.store.values"
-local waits = require "runnel.store.run_waits"
+local waits = require "runnel.store.runs.run_waits"
 
 local chan, now = core.chan, core.now
 

@@ -4,7 +4,7 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local keys = require "runnel.store.keys"
 local steps = require "runnel.store.steps"
-local table_of = require "runnel.store.run_table"
+local table_of = require "runnel.store.runs.run_table"
 local values = require "runnel.store.values"
 
 local alts, chan, now = core.alts, core.chan, core.now

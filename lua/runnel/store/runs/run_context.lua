@@ -4,9 +4,9 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local decimal = require "runnel.internal.decimal"
 local sign = require "runnel.internal.sign"
-local table_of = require "runnel.store.run_table"
+local table_of = require "runnel.store.runs.run_table"
 local timed_out = require "runnel.internal.timed_out"
-local waits = require "runnel.store.run_waits"
+local waits = require "runnel.store.runs.run_waits"
 
 local random = core.internal.seed -- seeded by a simulation, unlike math.random
 

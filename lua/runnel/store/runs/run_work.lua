@@ -10,10 +10,10 @@ local looking = require "runnel.store.looking"
 local messages = require "runnel.store.message"
 local problems = require "runnel.store.problems"
 local process = require "runnel.store.store_process"
-local run_context = require "runnel.store.run_context"
-local run_steps = require "runnel.store.run_steps"
+local run_context = require "runnel.store.runs.run_context"
+local run_steps = require "runnel.store.runs.run_steps"
 local steps = require "runnel.store.steps"
-local table_of = require "runnel.store.run_table"
+local table_of = require "runnel.store.runs.run_table"
 local values = require "runnel.store.values"
 
 local internal = core.internal
