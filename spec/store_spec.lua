@@ -343,7 +343,7 @@ describe("runnel.store", function()
     it("with tables of a newer release is refused", function()
       store.db:exec "update runnel_schema set version = 7"
       store:close()
-      raises("open: .*work.db: its tables of runnel.store have version 7, .* supports version 3", function()
+      raises("open: .*work.db: its tables of runnel.store have version 7, .* supports version 4", function()
         local _ = stores.open(dir.path .. "/work.db")
       end)
       local db <close> = sqlite.open(dir.path .. "/work.db")

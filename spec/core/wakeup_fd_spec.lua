@@ -61,7 +61,7 @@ describe("wakeup_fd", function()
     rn.driver {
       wait = function(_, ms)
         local may_have_events = core.wait_readable(uv.backend_fd(), ms)
-        results[#results + 1] = may_have_events
+        if ms ~= 0 then results[#results + 1] = may_have_events end -- else it only looks
         if may_have_events then uv.run "nowait" end
       end,
       alive = function() return true end,

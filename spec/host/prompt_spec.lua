@@ -507,7 +507,7 @@ describe("the prompt #slow", function()
     end)
 
     it(":time, :load, :doc and :help", function()
-      open(nil, { columns = 120, rows = 40 })
+      open(nil, { columns = 120, rows = 50 })
       term:enter ":time rn.sleep(30)"
       local shown = term:expect "\n%d+%.%d%d%d ms elapsed, %d+%.%d%d%d ms CPU\n%[%d+%]>$"
       assert.is_true(tonumber(shown:match "\n(%S+) ms elapsed") >= 30)

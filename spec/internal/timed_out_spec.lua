@@ -260,6 +260,7 @@ local OTHER <const> = {
   ["nats.md connect_timeout"] = "libnats' own error: it tries several addresses",
   ["nats.md write_timeout"] = "a limit for what the library does",
   ["remote.md timeout"] = "the error comes from another program: spec/nats/limits_spec.lua",
+  ["runs.md r:result"] = "spec/store/run_waits_spec.lua", ["runs.md run:wait"] = "the same",
   ["scopes.md rn.is_timeout"] = "is the function itself",
   ["store.md replicas"] = "has no effect there",
   ["streams.md conn:sink"] = "spec/nats/streams_spec.lua", ["streams.md timeout"] = "spec/nats/streams_spec.lua",
