@@ -19,7 +19,8 @@ local ELSEWHERE = {
   ["queue:pause"] = "the same", ["queue:resume"] = "the same", ["queue:change"] = "the same",
     ["queue:delete"] = "the same",
   ["stream:change"] = "the same", ["stream:delete_consumer"] = "the same", ["stream:delete"] = "the same",
-  ["stream:cancel"] = "the same", ["stream:replace"] = "the same", ["bucket:destroy"] = "the same", ["store:forget"] = "it is a statement of SQLite, as store:once",
+  ["stream:cancel"] = "the same", ["stream:replace"] = "the same", ["bucket:destroy"] = "the same",
+  ["store:forget"] = "it is a statement of SQLite, as store:once",
   ["store:drain"] = "it is store:close after the stages have ended",
   ["db:rows"] = "as db:one", ["tx:rows"] = "as tx:one",
 }

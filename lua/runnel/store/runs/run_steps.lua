@@ -4,8 +4,8 @@
 ---of go blocks that it has started run in any order: equal ones, with the same function and key, are counted. An error
 ---of a step is stored only when the go block goes on to another step, since the run is tried again otherwise.
 ---
----A run whose function waits for long (runnel.store.runs.run_waits) leaves: its go blocks are cancelled with the error LEFT,
----and whatever they do then, no step begins any more.
+---A run whose function waits for long (runnel.store.runs.run_waits) leaves: its go blocks are cancelled with the error
+---LEFT, and whatever they do then, no step begins any more.
 
 local backoff = require "runnel.internal.backoff"
 local core = require "runnel.core"
@@ -296,8 +296,8 @@ function RunSteps:raise_cancellation(of)
   error(reason, 0)
 end
 
----The program is only checked (runnel.store.runs.run_check), and has come to a step that is to be done: all before it was
----right. Another go block than the main one waits, since the main one may do more of the steps that are in the file.
+---The program is only checked (runnel.store.runs.run_check), and has come to a step that is to be done: all before it
+---was right. Another go block than the main one waits, since the main one may do more of the steps that are in the file.
 function RunSteps:end_check()
   if steps.block() == self.block then
     self:leave(0)
