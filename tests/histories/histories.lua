@@ -111,7 +111,7 @@ local function finish(place, owner, path)
     elseif place.is_idle(owner) then
       break
     end
-    assert(not is_over(), "the work queue does not become empty")
+    if is_over() then error("the work queue does not become empty: " .. place.state(owner), 0) end
   end
   local left = assert(assert(owner:stream "log"):stats()).messages
   local source = left > 0 and assert(owner:source "log")

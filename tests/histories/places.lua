@@ -50,6 +50,8 @@ end
 ---Whether the work queue has no more messages.
 function Store.is_idle(owner) return assert(assert(owner:stream "work"):stats()).messages == 0 end
 
+function Store.state(owner) return json.encode(assert(owner:stream "work"):stats()) end
+
 function Store:open()
   return require("runnel.store").open(self.place, { busy_timeout = 60000 })
 end
@@ -102,6 +104,13 @@ function Server.is_idle(owner)
   local answer = owner:request("$JS.API.CONSUMER.INFO.work.work", "", { timeout = 5000, encoding = "raw" })
   local info = answer and json.decode(answer.data)
   return info and info.num_pending == 0 and info.num_ack_pending == 0
+end
+
+-- What the server says of the queue.
+function Server.state(owner)
+  local consumer = owner:request("$JS.API.CONSUMER.INFO.work.work", "", { timeout = 5000, encoding = "raw" })
+  local stream = owner:request("$JS.API.STREAM.INFO.work", "", { timeout = 5000, encoding = "raw" })
+  return ("consumer: %s\nstream: %s"):format(consumer and consumer.data, stream and stream.data)
 end
 
 -- Fills the server's disk, and makes room again.
