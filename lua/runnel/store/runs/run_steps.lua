@@ -297,7 +297,7 @@ function RunSteps:raise_cancellation(of)
 end
 
 ---The program is only checked (runnel.store.runs.run_check), and has come to a step that is to be done: all before it
----was right. Another go block than the main one waits, since the main one may do more of the steps that are in the file.
+---was right. Another go block than the main one waits, since the main one may do more of the steps in the file.
 function RunSteps:end_check()
   if steps.block() == self.block then
     self:leave(0)
