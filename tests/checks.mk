@@ -138,7 +138,7 @@ mutants: check-mutants ## 200 faults planted in csrc/channels, csrc/blocks and c
 check-mutants: NEEDED = test
 check-mutants: BUILT  = CC=gcc BUILD=build/mutants CFLAGS=-O1 $(if $(SEED),SEED=$(SEED)) $(if $(COUNT),COUNT=$(COUNT)) $(if $(ALL),ALL=1)
 FAULTS = $(BUILD) $(if $(ALL),0,$(or $(COUNT),200)) $(or $(SEED),1)
-run-mutants: modules $(BUILD)/runner $(BUILD)/structures
+run-mutants: programs $(BUILD)/runner $(BUILD)/structures
 	@printf '%s\n' '$(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS)' >$(BUILD)/flags
 	@printf '%s\n' '$(LIBS)' >$(BUILD)/libs
 	@printf ' %s \n' '$(OBJECTS)' >$(BUILD)/parts

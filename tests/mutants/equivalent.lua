@@ -66,8 +66,8 @@ return {
       "only the cost: how often it looks at the clock",
     ["csrc/blocks/sched.c check_clock: if (took > CLOCK_MS) w->stride = 1; -> if (true) w->stride = 1;"] =
       "only the cost: how often it looks at the clock",
-    ["csrc/blocks/sched.c check_clock: if (now - w->polled >= CLOCK_MS) { -> if (now - w->polled > "
-      .. "CLOCK_MS) {"] =
+    ["csrc/blocks/sched.c poll: if (now - S->world.polled < CLOCK_MS) return; -> if (now - S->world.polled <= "
+      .. "CLOCK_MS) return;"] =
       "needs a look at this very nanosecond; in virtual time there is no driver",
     ["csrc/blocks/sched.c step: if (--w->left == 0) check_clock(L, S); -> if (!(--w->left == 0)) "
       .. "check_clock(L, S);"] =
