@@ -4,7 +4,7 @@ local crashes = require "spec.support.crashes"
 local process = require "spec.support.process"
 local rn = require "runnel"
 
-describe("a run whose host crashes once, at any place,", function()
+describe("a run whose host crashes once, at any place, #heavy", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
   local stores = require "runnel.store"
 

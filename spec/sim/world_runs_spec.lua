@@ -1,5 +1,6 @@
 -- store:runs on the disks of simulated hosts: a host may crash between any two writes, and days pass in virtual time.
 
+local long = require "spec.support.long"
 local process = require "spec.support.process"
 local rn = require "runnel"
 local search = require "spec.support.search"
@@ -347,8 +348,9 @@ describe("runs of a store in a simulated world", function()
           return double(hours)
         end, { n = 8 })
         local list = {}
-        for i = 1, 60 do list[i] = assert(orders:start(i, i)) end
-        repeat rn.sleep(1000) until #orders:list { state = "sleeping", limit = 100 } == 60
+        local n <const> = long.times(20, 60)
+        for i = 1, n do list[i] = assert(orders:start(i, i)) end
+        repeat rn.sleep(1000) until #orders:list { state = "sleeping", limit = 100 } == n
         expect(0, inside, "runs in memory")
         for _, r in ipairs(list) do
           expect(2 * r.id, (r:result()), "the result")

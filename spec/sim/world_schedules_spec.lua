@@ -1,5 +1,6 @@
 -- store:schedule on simulated hosts: months of virtual time, crashes between any two writes, clocks that are set.
 
+local long = require "spec.support.long"
 local process = require "spec.support.process"
 local rn = require "runnel"
 local search = require "spec.support.search"
@@ -54,13 +55,14 @@ describe("schedules of a store in a simulated world", function()
   it("start each night of half a year, also in those in which the clock is changed", function()
     if not zones.are_installed then return pending "tzdata is not installed" end
     in_world(function()
-      local list = {}
+      local list, before = {}, long.times(125, 0) -- the short form begins later
+      rn.sleep(before * DAY)
       local store <close> = noting("30 2 * * *", { zone = "Europe/Berlin" }, list) -- luacheck: ignore 211
-      rn.sleep(180 * DAY)
-      expect(180, #list, "starts")
-      expect("11-15 01:30", list[1], "the first start")
+      rn.sleep((180 - before) * DAY)
+      expect(180 - before, #list, "starts")
+      if before == 0 then expect("11-15 01:30", list[1], "the first start") end
       for at, text in pairs { [137] = "03-30 01:30", [138] = "03-31 01:30", [139] = "04-01 00:30" } do
-        expect(text, list[at], "start " .. at)
+        expect(text, list[at - before], "start " .. at)
       end
       if list.late > 10 then error(list.late .. " ms late", 0) end
     end)
