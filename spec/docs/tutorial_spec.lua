@@ -4,7 +4,8 @@ local pages = require "spec.support.docs.pages"
 local snippets = require "spec.support.docs.snippets"
 
 for _, path in ipairs(pages.of "docs") do
-  describe("the code in " .. path, function()
+  local is_heavy = path:find "testing%-runs" -- it searches
+  describe("the code in " .. path .. (is_heavy and " #heavy" or ""), function()
     for _, snippet in ipairs(snippets.of(path)) do
       local it = snippets.can_run(snippet) and it or pending
       it("prints what is said at " .. snippet.name, function()

@@ -12,7 +12,7 @@ local has_luv = pcall(require, "luv")
 local has_http, http = pcall(require, "runnel.http")
 has_http = has_http and pcall(function() return http.get end) and pcall(function() return http.serve end)
 
-describe("recipes of durable runs", function()
+describe("recipes of durable runs #heavy", function()
   if not (has_luv and has_http and pcall(require, "runnel.sqlite.core")) then
     return pending "luv, libcurl or libsqlite3 is not installed"
   end

@@ -5,7 +5,7 @@ local rn = require "runnel"
 local search = require "spec.support.search"
 local sim = require "runnel.sim"
 
-describe("order per key in a simulated world", function()
+describe("order per key in a simulated world #heavy", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
   local stores = require "runnel.store"
   local ORDERS <const> = { "a1", "a2", "b1", "a3" }

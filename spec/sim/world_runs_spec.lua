@@ -6,7 +6,7 @@ local rn = require "runnel"
 local search = require "spec.support.search"
 local sim = require "runnel.sim"
 
-describe("runs of a store in a simulated world", function()
+describe("runs of a store in a simulated world #heavy", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
   local stores = require "runnel.store"
 

@@ -7,7 +7,7 @@ local search = require "spec.support.search"
 local sim = require "runnel.sim"
 local zones = require "spec.support.zones"
 
-describe("schedules of a store in a simulated world", function()
+describe("schedules of a store in a simulated world #heavy", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
   local stores = require "runnel.store"
 

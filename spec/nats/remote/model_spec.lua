@@ -352,7 +352,7 @@ local function with_changed(name, from, to, f)
   return f()
 end
 
-describe("a remote stage", function()
+describe("a remote stage #heavy", function()
   if nats_world.missing then return pending(nats_world.missing) end
 
   it("gives each job's results, in order and once, whatever happens on the way", function()
