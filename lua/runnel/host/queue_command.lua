@@ -1,7 +1,7 @@
 ---`runnel queues`: shows the queues of a NATS server or of a store, and changes them.
 
+local command_line = require "runnel.host.command_line"
 local rn = require "runnel"
-local terminal = require "runnel.host.terminal"
 
 local USAGE = [[
 usage: runnel queues [URL | FILE] [COMMAND]
@@ -22,52 +22,22 @@ either, the environment says where and how to connect to a server: RUNNEL_NATS_U
   help                      show this
 ]]
 
-local WATCH_MS <const>, SAMPLE_MS <const>, DAY_MS <const> = 2000, 1000, 24 * 3600 * 1000
+local SAMPLE_MS <const>, DAY_MS <const> = 1000, 24 * 3600 * 1000
 
--- Ends the program with a message.
-local function fail(message, ...)
-  io.stderr:write("runnel queues: ", message:format(...), "\n")
-  os.exit(1, true)
-end
-
-local function wrong_usage(message, ...)
-  io.stderr:write("runnel queues: ", message:format(...), "\n(runnel queues help lists the commands)\n")
-  os.exit(2, true)
-end
-
--- Returns the results of a function of the library, if the first one is not nil; otherwise ends the program.
-local function must(result, err, ...)
-  if result == nil then fail("%s", tostring(err)) end
-  return result, err, ...
-end
+local line = command_line.new "runnel queues"
+local fail, wrong_usage, must, no_more, print_lines = line.fail, line.wrong_usage, line.must, line.no_more, line.print
+local number_of = line.number_of
 
 local function view() return require "runnel.queue.view" end
-
-local function print_lines(lines)
-  for _, line in ipairs(lines) do print(line) end
-  io.stdout:flush()
-end
 
 local function plural(n, what) return ("%d %s%s"):format(n, what, n == 1 and "" or "s") end
 
 -- ---- arguments ----
 
-local function number_of(text, what)
-  local n = math.tointeger(tonumber(text))
-  if not n or n < 1 then
-    wrong_usage("%s: a number expected, got %s", what, text and ("%q"):format(text) or "nothing")
-  end
-  return n
-end
-
 local function name_of(words, what)
   local name = words[1]
   if not name then wrong_usage("%s needs the name of a queue", what) end
   return name
-end
-
-local function no_more(words, n, what)
-  if words[n + 1] then wrong_usage("%s takes no argument %q", what, words[n + 1]) end
 end
 
 -- The stage of a queue's dead letters: NAME, NAME.dead, or STREAM/NAME.
@@ -82,26 +52,6 @@ local function show_all(conn)
     list = must(conn:queues())
   end
   print_lines(view().queues(list, true))
-end
-
-local function watch(conn, seconds)
-  local ms = seconds and number_of(seconds, "--watch") * 1000 or WATCH_MS
-  local is_screen = terminal.is_screen()
-  local ok, err = pcall(function()
-    while true do
-      local lines = view().queues(must(conn:queues()), true)
-      if is_screen then
-        local rows = terminal.size()
-        lines = table.move(lines, 1, math.min(#lines, rows - 2), 1, {})
-        io.write "\27[H\27[J"
-      end
-      print(os.date "%H:%M:%S")
-      print_lines(lines)
-      if not is_screen then print() end
-      rn.sleep(ms)
-    end
-  end)
-  if not ok and not tostring(err):find("interrupted!", 1, true) then error(err, 0) end
 end
 
 local command = {}
@@ -227,18 +177,9 @@ local function is_file(path)
   return file ~= nil
 end
 
--- Calls a function that opens a connection or a store; ends the program with its error.
-local function opened(module, open, ...)
-  local found, library = pcall(require, module)
-  if not found then fail("%s", tostring(library)) end
-  local ok, owner, err = pcall(library[open], ...)
-  if not ok then fail("%s", (tostring(owner):gsub("^[^:]*:%d+: ", ""))) end
-  return must(owner, err)
-end
+local function connect(url) return line.open("runnel.nats", "connect", url) end
 
-local function connect(url) return opened("runnel.nats", "connect", url) end
-
-local function open_store(path) return opened("runnel.store", "open", path, { create = false }) end
+local function open_store(path) return line.open("runnel.store", "open", path, { create = false }) end
 
 return function(...)
   local words, url, seconds, watches = { ... }, nil, nil, false
@@ -262,6 +203,6 @@ return function(...)
     wrong_usage(watches and "--watch takes no command, got %q" or "unknown command %q, and no such file", what)
   end
   local conn <close> = file and open_store(file) or connect(url)
-  if watches then return watch(conn, seconds) end
+  if watches then return line.watch(seconds, function() return view().queues(must(conn:queues()), true) end) end
   if what then command[what](conn, words) else show_all(conn) end
 end

@@ -1,6 +1,6 @@
 ---`runnel runs`: shows the durable runs of a store, and changes them.
 
-local terminal = require "runnel.host.terminal"
+local command_line = require "runnel.host.command_line"
 local rn = require "runnel"
 
 local USAGE = [[
@@ -19,39 +19,16 @@ go on. RUN is the id of a run; or NAME/ID, if runs of several names have that id
   help                      show this
 ]]
 
-local WATCH_MS <const>, PAGE <const> = 2000, 1000
+local PAGE <const> = 1000
 
--- Ends the program with a message.
-local function fail(message, ...)
-  io.stderr:write("runnel runs: ", message:format(...), "\n")
-  os.exit(1, true)
-end
-
-local function wrong_usage(message, ...)
-  io.stderr:write("runnel runs: ", message:format(...), "\n(runnel runs help lists the commands)\n")
-  os.exit(2, true)
-end
-
--- Returns the results of a function of the library, if the first one is not nil; otherwise ends the program.
-local function must(result, err, ...)
-  if result == nil then fail("%s", tostring(err)) end
-  return result, err, ...
-end
+local line = command_line.new "runnel runs"
+local fail, wrong_usage, must, no_more, print_lines = line.fail, line.wrong_usage, line.must, line.no_more, line.print
 
 local function view() return require "runnel.store.runs.run_view" end
 
 local function look() return require "runnel.store.runs.run_look" end
 
-local function print_lines(lines)
-  for _, line in ipairs(lines) do print(line) end
-  io.stdout:flush()
-end
-
 -- ---- arguments ----
-
-local function no_more(words, n, what)
-  if words[n + 1] then wrong_usage("%s takes no argument %q", what, words[n + 1]) end
-end
 
 -- The run that the first word names.
 local function run_of(store, words, what)
@@ -63,27 +40,6 @@ end
 local function title(found) return look().shown(found.id) .. " of " .. found.name end
 
 -- ---- commands ----
-
-local function watch(store, seconds)
-  local n = seconds and math.tointeger(tonumber(seconds))
-  if seconds and (not n or n < 1) then wrong_usage("--watch: a number expected, got %q", seconds) end
-  local is_screen = terminal.is_screen()
-  local ok, err = pcall(function()
-    while true do
-      local lines = must(view().overview(store))
-      if is_screen then
-        local rows = terminal.size()
-        lines = table.move(lines, 1, math.min(#lines, rows - 2), 1, {})
-        io.write "\27[H\27[J"
-      end
-      print(os.date "%H:%M:%S")
-      print_lines(lines)
-      if not is_screen then print() end
-      rn.sleep(n and n * 1000 or WATCH_MS)
-    end
-  end)
-  if not ok and not tostring(err):find("interrupted!", 1, true) then error(err, 0) end
-end
 
 local command = {}
 
@@ -187,15 +143,6 @@ end
 
 -- ---- the command line ----
 
--- Opens the file; ends the program with its error.
-local function open_store(path)
-  local found, library = pcall(require, "runnel.store")
-  if not found then fail("%s", tostring(library)) end
-  local ok, store = pcall(library.open, path, { create = false })
-  if not ok then fail("%s", (tostring(store):gsub("^[^:]*:%d+: ", ""))) end
-  return store
-end
-
 -- Removes the option --watch. Returns whether it was there, and its seconds.
 local function take_watch(words)
   if words[1] == "check" or words[2] == "check" then return false end -- the rest are the program's arguments
@@ -224,7 +171,7 @@ return function(...)
   local there <close> = io.open(file, "rb")
   if not there then fail("there is no file %s", file) end
   if what == "check" then return command.check(file, words) end
-  local store <close> = open_store(file)
-  if watches then return watch(store, seconds) end
+  local store <close> = line.open("runnel.store", "open", file, { create = false })
+  if watches then return line.watch(seconds, function() return must(view().overview(store)) end) end
   if what then command[what](store, words) else print_lines(must(view().overview(store))) end
 end
