@@ -18,11 +18,11 @@
 ---the time is os.clock's, and rn.run waits in a loop.
 ---
 ---A host whose own threads are to be the go blocks (OpenResty) gives four others in place of schedule and after:
----    rn.host { now = f() -> ms, current = f() -> any, spawn = f(g), park = f(go, ms), wake = f(go) }
+---    rn.host { now = f() -> ms, current = f() -> any, spawn = f(g, go), park = f(go, ms), wake = f(go) }
 ---current returns what stands for the thread that runs, the same each time. spawn begins a thread that calls g, and
----returns before g runs. park(go, ms) returns when wake(go) has been called, even if that was before, or when ms have
+---returns before g runs; go is nil for a callback. park(go, ms) returns when wake(go) has been called, even if that was before, or when ms have
 ---passed (nil: no limit); park(go, 0) lets the others run. The host may keep what it needs in the field go.host. Each
----thread that waits is a go block, also one that the host has begun.
+---thread that waits is a go block, also one that the host has begun. If the host ends a thread, it calls rn.killed(go).
 
 local co_create, co_resume, co_yield = coroutine.create, coroutine.resume, coroutine.yield
 local co_running, co_status, co_close, isyieldable = coroutine.running, coroutine.status,
@@ -706,7 +706,7 @@ local function spawn(result, f, ...)
   go.go, result.go_block, result.is_live = go, go, true
   if go.n > 0 then go.arguments = { ... } end
   if threads then
-    threads.spawn(function() run_thread(go) end)
+    threads.spawn(function() run_thread(go) end, go)
   else
     append(world.ready, go)
     kick()
@@ -1315,6 +1315,16 @@ function M.host(given)
   is_scheduled, armed = false, nil
   if world.ready.n > 0 or world.timers.n > 0 then kick() end
   return M
+end
+
+---For a host whose threads are the go blocks: it has ended the thread of this one. What that waits for is withdrawn, so
+---that no value goes to it, and its result channel closes with an error.
+function M.killed(go)
+  if go.parked then commit(go.waiters and go.waiters[1] or go) end
+  if go.timer then go.timer.withdrawn, go.timer = true, nil end
+  if not go.result or go.has_ended then return end
+  go.was_cancelled, go.reason = true, "its thread was ended by the host"
+  end_block(go, false, nil, go.reason)
 end
 
 ---For a program with a loop of its own: fires due timers and runs ready go blocks for at most ms, 1 by default.
