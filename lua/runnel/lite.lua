@@ -20,9 +20,10 @@
 ---A host whose own threads are to be the go blocks (OpenResty) gives four others in place of schedule and after:
 ---    rn.host { now = f() -> ms, current = f() -> any, spawn = f(g, go), park = f(go, ms), wake = f(go) }
 ---current returns what stands for the thread that runs, the same each time. spawn begins a thread that calls g, and
----returns before g runs; go is nil for a callback. park(go, ms) returns when wake(go) has been called, even if that was before, or when ms have
----passed (nil: no limit); park(go, 0) lets the others run. The host may keep what it needs in the field go.host. Each
----thread that waits is a go block, also one that the host has begun. If the host ends a thread, it calls rn.killed(go).
+---returns before g runs; go is nil for a callback. park(go, ms) returns when wake(go) has been called, even if that
+---was before, or when ms have passed (nil: no limit); park(go, 0) lets the others run. The host may keep what it needs
+---in the field go.host. Each thread that waits is a go block, also one that the host has begun. If the host ends a
+---thread, it calls rn.killed(go).
 
 local co_create, co_resume, co_yield = coroutine.create, coroutine.resume, coroutine.yield
 local co_running, co_status, co_close, isyieldable = coroutine.running, coroutine.status,

@@ -34,8 +34,8 @@ end
 ---@return runnel.Channel<number>
 function M.next_frame() return frame end
 
----The calls of a callback of LÖVE, as "keypressed", each a list of its arguments. What the callback did before, it still
----does. Closing the channel ends it.
+---The calls of a callback of LÖVE, as "keypressed", each a list of its arguments. What the callback did before, it
+---still does. Closing the channel ends it.
 ---@param name string
 ---@param ch? runnel.Channel<any> by default one that keeps the last 64
 ---@return runnel.Channel<table>

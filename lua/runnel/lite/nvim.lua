@@ -58,8 +58,8 @@ M.lines = require "runnel.lite.process"(uv)
 ---vim.system (Neovim 0.10): the table with code, signal, stdout and stderr. Closing the channel kills the process.
 function M.system(command, opts)
   if not vim.system then error("nvim.system: this Neovim has no vim.system (it came with 0.10); use nvim.lines", 2) end
-  local ch, process = rn.chan(1), nil
-  process = vim.system(command, opts or {}, function(result)
+  local ch = rn.chan(1)
+  local process = vim.system(command, opts or {}, function(result)
     ch:offer(result)
     ch:close()
   end)
