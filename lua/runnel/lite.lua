@@ -14,8 +14,9 @@
 ---A program with a loop of its own gives the library three functions (rn.host), or calls rn.step in each turn:
 ---    rn.host { now = f() -> ms, schedule = f(g), after = f(ms, g) }
 ---schedule calls g soon; after calls g once, when ms have passed, and a later call of it may replace the earlier one.
----Both return at once. With `sleep = f(ms)`, which waits, operations may wait outside go blocks, too. Without rn.host,
----the time is os.clock's, and rn.run waits in a loop.
+---Both return at once. With `sleep = f(ms)`, which waits, operations may wait outside go blocks, too; or with
+---`turn = f(ms)`, which waits until the host's loop has handled an event, for at most ms (nil: no limit), and returns
+---false if no event can come any more. Without rn.host, the time is os.clock's, and rn.run waits in a loop.
 ---
 ---A host whose own threads are to be the go blocks (OpenResty) gives four others in place of schedule and after:
 ---    rn.host { now = f() -> ms, current = f() -> any, spawn = f(g, go), park = f(go, ms), wake = f(go) }
@@ -205,9 +206,15 @@ local function run_thread(go)
 end
 
 local function check_can_sleep(what)
-  if host.sleep or world.time then return end
+  if host.sleep or host.turn or world.time then return end
   raise("%s would have to wait, which is impossible outside a go block where the host has a loop of its own: do it in "
     .. "a go block (rn.go)", what)
+end
+
+-- Lets the host's loop handle an event. Returns whether there is something to wait for.
+local function take_turn(till)
+  if not host.turn or world.time then return false end
+  return host.turn(till and max(0, till - M.now())) ~= false or till ~= nil
 end
 
 -- The timers of a world are a binary heap.
@@ -814,17 +821,16 @@ local function drive(is_over, is_awaited)
   while not is_over() do
     look()
     local timer, untaken = first_timer(), world.untaken[1]
+    local till = timer and timer.deadline
     if is_over() then return true end
+    if till and untaken and untaken.deadline < till then till = untaken.deadline end
     if world.ready.n > 0 then
       run_next()
-    elseif timer then
-      local till = untaken and untaken.deadline < timer.deadline and untaken.deadline or timer.deadline
-      if not world.time then check_can_sleep "run" end
-      if world.time then world.time = till else host.sleep(till - M.now()) end
-    elseif untaken and is_awaited then
-      report_untaken(huge) -- the error of a go block is often the cause of a deadlock
-    else
-      return false
+    elseif not take_turn(till) then
+      if till and world.time then world.time = till
+      elseif till then host.sleep(till - M.now())
+      elseif untaken and is_awaited then report_untaken(huge) -- often the cause of a deadlock
+      else return false end
     end
   end
   return true
@@ -1310,7 +1316,7 @@ function M.host(given)
   for i = 1, #needed do
     if not given[needed[i]] then raise("host: the function '%s' is missing", needed[i]) end
   end
-  host = { now = given.now, schedule = given.schedule, after = given.after, sleep = given.sleep }
+  host = { now = given.now, schedule = given.schedule, after = given.after, sleep = given.sleep, turn = given.turn }
   threads = given.spawn and given or nil
   if not host.schedule and not threads then host.sleep = host.sleep or wait_in_loop end
   is_scheduled, armed = false, nil
@@ -1360,7 +1366,10 @@ end
 ---set.
 ---@param f? fun(...): ...
 function M.run(f, ...)
-  if not threads then check_outside "run" end
+  if not threads then
+    check_outside "run"
+    check_can_sleep "run"
+  end
   if f == nil then
     run_until(function() return false end)
     return

@@ -16,10 +16,11 @@ rn.host {
   after = function(ms, f) timer:start(math.ceil(ms), 0, vim.schedule_wrap(f)) end,
   turn = function(ms)
     local is_first = true
-    vim.wait(ms or 1e9, function()
+    local _, why = vim.wait(ms or 1e9, function() -- is called before it waits, and after each event
       is_first = not is_first
       return is_first
     end)
+    return why ~= -2 -- Ctrl-C
   end,
 }
 
