@@ -15,8 +15,9 @@
 ---    rn.host { now = f() -> ms, schedule = f(g), after = f(ms, g) }
 ---schedule calls g soon; after calls g once, when ms have passed, and a later call of it may replace the earlier one.
 ---Both return at once. With `sleep = f(ms)`, which waits, operations may wait outside go blocks, too; or with
----`turn = f(ms)`, which waits until the host's loop has handled an event, for at most ms (nil: no limit), and returns
----false if no event can come any more. Without rn.host, the time is os.clock's, and rn.run waits in a loop.
+---`turn = f(ms, is_ready)`, in which the host's loop handles events until is_ready() is true or ms have passed (nil: no
+---limit), or for a shorter time; it returns false if no event can come any more. Without rn.host, the time is
+---os.clock's, and rn.run waits in a loop.
 ---
 ---A host whose own threads are to be the go blocks (OpenResty) gives four others in place of schedule and after:
 ---    rn.host { now = f() -> ms, current = f() -> any, spawn = f(g, go), park = f(go, ms), wake = f(go) }
@@ -211,10 +212,13 @@ local function check_can_sleep(what)
     .. "a go block (rn.go)", what)
 end
 
--- Lets the host's loop handle an event. Returns whether there is something to wait for.
+-- Lets the host's loop handle events. Returns whether there is something to wait for.
+local function is_ready() return world.ready.n > 0 end
 local function take_turn(till)
   if not host.turn or world.time then return false end
-  return host.turn(till and max(0, till - M.now())) ~= false or till ~= nil
+  local untaken = world.untaken[1]
+  if not till and untaken then till = untaken.deadline end
+  return host.turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil
 end
 
 -- The timers of a world are a binary heap.

@@ -14,12 +14,8 @@ rn.host {
   now = function() return uv.hrtime() / 1e6 end,
   schedule = vim.schedule,
   after = function(ms, f) timer:start(math.ceil(ms), 0, vim.schedule_wrap(f)) end,
-  turn = function(ms)
-    local is_first = true
-    local _, why = vim.wait(ms or 1e9, function() -- is called before it waits, and after each event
-      is_first = not is_first
-      return is_first
-    end)
+  turn = function(ms, is_ready)
+    local _, why = vim.wait(ms and math.ceil(ms) or 1e9, is_ready)
     return why ~= -2 -- Ctrl-C
   end,
 }

@@ -15,15 +15,16 @@ programs.root = ROOT
 ---@return boolean
 function programs.has(command) return os.execute(("command -v %s >/dev/null"):format(command)) == true end
 
----busted's `it` if these programs are installed; otherwise one that makes the spec pending, and says which is missing.
+---`it` if these programs are installed; otherwise `pending`, whose title says which is missing.
+---@param busted { it: function, pending: function }
 ---@param ... string names of commands, or paths of files
-function programs.it(...)
+function programs.it(busted, ...)
   for _, name in ipairs { ... } do
     if not programs.has(name) and not (name:find "^/" and io.open(name)) then
-      return function(title) it(title, function() pending(name .. " is not installed (scripts/setup test)") end) end
+      return function(title) busted.pending(title .. ": " .. name .. " is not installed") end
     end
   end
-  return it
+  return busted.it
 end
 
 ---Runs a shell command in a directory, with this tree's modules and the directory's. Fails if it fails.
