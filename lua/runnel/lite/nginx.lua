@@ -45,7 +45,7 @@ rn.host {
     end)
   end,
   park = function(go, ms)
-    if ms == 0 then return ngx.sleep(0) end
+    if ms == 0 then return ngx.sleep(0.001) end -- of 0, an nginx without OpenResty's patches complains
     blocks()[go] = true
     semaphore_of(go):wait(ms and math.max(0.001, ms / 1000) or LONG)
   end,
