@@ -28,8 +28,7 @@
 ---thread, it calls rn.killed(go).
 
 local co_create, co_resume, co_yield = coroutine.create, coroutine.resume, coroutine.yield
-local co_running, co_status, co_close, isyieldable = coroutine.running, coroutine.status,
-  coroutine.close, coroutine.isyieldable
+local co_running, co_close, isyieldable = coroutine.running, coroutine.close, coroutine.isyieldable
 local error, getmetatable, pcall, rawequal, select, setmetatable, tostring, type = error, getmetatable, pcall, rawequal,
   select, setmetatable, tostring, type
 local xpcall = xpcall
@@ -38,8 +37,10 @@ local getinfo, traceback = debug.getinfo, debug.traceback
 local unpack = table.unpack or unpack -- luacheck: ignore 113 143
 
 local M = {}
-local chan = {} -- the metatable of channels, and their methods
+local chan = {} -- the metatable of channels, their methods, and the first values of the fields of a result channel
 chan.__index = chan
+chan.kind, chan.capacity, chan.limit, chan.head, chan.count, chan.is_special = "none", 0, 0, 1, 0, true
+chan.step, chan.puts, chan.f, chan.handed, chan.put_total, chan.take_total = false, false, false, 0, 0, 0
 
 -- ==== tools ====
 
@@ -64,13 +65,28 @@ local function wait_in_loop(ms)
 end
 host.sleep = wait_in_loop
 
--- A world has a run queue, timers, pending timeouts, and errors that nobody has taken yet. A simulation has its own,
--- with a virtual time and two functions that choose from 1 to n: choose_ready(n) the go block, choose(n) all else.
+-- What waits is a waiter. It is in the queue of a channel by its fields prev, next and on, the queue; or among those
+-- that are ready, by next. waiter[1] is the value that it puts, and, when it is woken, what its operation returns.
+-- A go block is a waiter and its own result channel, so that it needs one table only. It has these fields, too:
+--   f     its function; false once it has ended
+--   co    its coroutine; false before it runs: waiter[1] is then what it will call; once it has ended, how many values
+--         it has given
+--   on    what it waits in: a queue, a timer, or the waiters of its alts; its cancellation while it does not wait; or
+--         false
+-- The main program, callbacks, and the operations of an alts have waiters of their own; the co of the last is nil.
+local function new_waiter() return { false, co = false, on = false, next = false, prev = false } end
+
+-- A world has a list of what is ready, timers, pending timeouts, and errors that nobody has taken yet. A simulation has
+-- its own, with a virtual time and two functions that choose from 1 to n: choose_ready(n) the go block, choose(n) all
+-- else. `living` has its go blocks, and does not keep them.
 ---@class runnel.lite.World
-local function new_world() return { ready = { n = 0 }, timers = { n = 0 }, seq = 0, pending = {}, untaken = {} } end
+local function new_world()
+  return { first = false, last = false, timers = { n = 0 }, seq = 0, pending = {}, untaken = {},
+    living = setmetatable({}, { __mode = "k" }) }
+end
 
 local world = new_world()
-local current -- the go block that runs
+local current = false -- the go block that runs
 local threads -- the host, if its threads are the go blocks
 local blocks = setmetatable({}, { __mode = "k" }) -- the go block of each thread; weak: the host may kill threads
 local is_driving = false -- go blocks are being run
@@ -116,30 +132,30 @@ end
 local YIELDED = "a go block called coroutine.yield, and nothing would resume it: use rn.yield to let others run, or "
   .. "call the code that yields in a coroutine of its own"
 
--- A queue is a list of nodes, which are linked by their fields prev and next.
-local function append(queue, node)
+local function append(queue, waiter)
   local last = queue.last
-  node.queue, node.prev, node.next = queue, last, nil
-  if last then last.next = node else queue.first = node end
-  queue.last, queue.n = node, queue.n + 1
+  waiter.on, waiter.prev = queue, last
+  if last then last.next = waiter else queue.first = waiter end
+  queue.last, queue.n = waiter, queue.n + 1
 end
-local function remove(node)
-  local queue, before, after = node.queue, node.prev, node.next
-  if before then before.next = after else queue.first = after end
-  if after then after.prev = before else queue.last = before end
-  queue.n, node.queue, node.prev, node.next = queue.n - 1, nil, nil, nil
+local function remove(waiter)
+  local queue, before, after = waiter.on, waiter.prev, waiter.next
+  if before then before.next, waiter.prev = after, false else queue.first = after end
+  if after then after.prev, waiter.next = before, false else queue.last = before end
+  queue.n, waiter.on = queue.n - 1, false
 end
 
 -- The go block that runs.
 local function running()
   if not threads then return current end
   local thread = threads.current()
-  local go = thread ~= nil and blocks[thread]
-  if thread ~= nil and not go then
-    go = { vain = 0 }
-    go.go, blocks[thread] = go, go
+  if thread == nil then return nil end
+  local go = blocks[thread]
+  if not go then -- the host has begun it
+    go = new_waiter()
+    go.co, blocks[thread] = true, go
   end
-  return go or nil
+  return go
 end
 
 -- Asks the host to call rn.step soon, or when ms have passed.
@@ -155,29 +171,53 @@ end
 local function arm(deadline)
   if not host.after or armed and armed <= deadline then return end
   armed = deadline
-  host.after(deadline - host.now(), function()
+  host.after(max(0, deadline - host.now()), function()
     if armed == deadline then armed = nil end
     M.step()
   end)
 end
 
+-- What is ready is in a list. next_ready removes what runs next from it, or the one with the given number.
+local function make_ready(go)
+  local last = world.last
+  world.last = go
+  if last then
+    last.next = go
+  else
+    world.first = go
+    kick()
+  end
+end
+local function next_ready(number)
+  local before, go, n = false, world.first, 1
+  if number or world.choose_ready then
+    local node = go.next
+    while node do n, node = n + 1, node.next end
+    for _ = 2, number or n > 1 and world.choose_ready(n) or 1 do before, go = go, go.next end
+  end
+  local after = go.next
+  if before then before.next = after else world.first = after end
+  if after then go.next = false else world.last = before end
+  return go
+end
+
 local look, call_back, end_block -- of the specification
 local function wake_thread(go)
-  if go.callback then return threads.spawn(function() call_back(go.callback, go.ch, go.value, go.err) end) end
+  if go.callback then return threads.spawn(function() call_back(go.callback, go.ch, go[1], go.err) end) end
   go.is_woken = true
   threads.wake(go)
 end
 
-
--- A thread of the host waits for the deadlines of its own operation only; who waits last fires the timers.
+-- A thread of the host waits for the deadlines of its own operation only, and fires the timers that are due.
+local function deadline_of(on) return on.deadline or on.ch and on.ch.timer and on.ch.timer.deadline or huge end
 local function park_thread(go, how, ...)
   go.is_woken = false
   how(go, ...)
   while not go.is_woken do
-    local deadline = go.timer and go.timer.deadline or go.on and go.on.timer and go.on.timer.deadline or huge
-    for i = 1, go.waiters and #go.waiters or 0 do
-      local timer = go.waiters[i].ch.timer
-      if timer and timer.deadline < deadline then deadline = timer.deadline end
+    local deadline = deadline_of(go.on)
+    for i = 1, go.on.is_alts and go.on.n or 0 do
+      local other = deadline_of(go.on[i].on)
+      if other < deadline then deadline = other end
     end
     threads.park(go, deadline < huge and max(0, deadline - host.now()) or nil)
     look()
@@ -197,13 +237,13 @@ end
 -- A go block in a thread of the host.
 local function with_traceback(err) return { err = err, trace = traceback("", 2) } end
 local function thread_ended(go, ok, value, err)
-  if ok then return end_block(go, true, value, value == nil and err or nil) end
+  if ok then return end_block(go, true, value, err) end
   end_block(go, false, nil, value.err, value.trace)
 end
 local function run_thread(go)
-  local arguments = go.arguments or {}
-  blocks[threads.current()], go.arguments = go, nil
-  thread_ended(go, xpcall(function() return go.f(unpack(arguments, 1, go.n)) end, with_traceback))
+  local f = go[1]
+  blocks[threads.current()], go[1], go.co = go, false, true
+  thread_ended(go, xpcall(f, with_traceback))
 end
 
 local function check_can_sleep(what)
@@ -213,12 +253,28 @@ local function check_can_sleep(what)
 end
 
 -- Lets the host's loop handle events. Returns whether there is something to wait for.
-local function is_ready() return world.ready.n > 0 end
+local function is_ready() return not not world.first end
 local function take_turn(till)
   if not host.turn or world.time then return false end
   local untaken = world.untaken[1]
   if not till and untaken then till = untaken.deadline end
   return host.turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil
+end
+
+-- A coroutine runs one go block after another. It leaves the results of the last in `given`.
+local DONE, idle, n_idle, given, given_err = {}, {}, 0, nil, nil
+local function loop(f)
+  while true do
+    given, given_err = f()
+    f = nil -- it must not be kept while the coroutine is idle
+    f = co_yield(DONE)
+  end
+end
+local function new_coroutine()
+  if n_idle == 0 then return co_create(loop) end
+  local co = idle[n_idle]
+  idle[n_idle], n_idle = nil, n_idle - 1
+  return co
 end
 
 -- The timers of a world are a binary heap.
@@ -275,79 +331,121 @@ local function remove_timeout(timer)
 end
 
 -- The name of a go block in messages: where its function is.
-local function name_of(go)
-  local info = getinfo(go.f, "S")
+local function name_of(f)
+  local info = getinfo(f, "S")
   return info.short_src .. (info.linedefined > 0 and ":" .. info.linedefined or "")
+end
+
+-- What an operation waits for, in messages.
+local function operation(on)
+  if not on.is_alts then return (on.is_put and "put on " or "take on ") .. label(on.ch) end
+  local labels = {}
+  for i = 1, on.n do labels[i] = label(on[i].on.ch) end
+  return "alts on " .. table.concat(labels, ", ")
+end
+
+-- The line of the program where a go block waits.
+local function line_of(co)
+  local level, info = 0, getinfo(co, 0, "Sl")
+  while info and (info.what == "C" or info.source == THIS) do
+    level = level + 1
+    info = getinfo(co, level, "Sl")
+  end
+  return info and info.short_src .. ":" .. info.currentline or "?"
+end
+
+-- The message of a deadlock, with the go blocks that wait.
+local LISTED = 20
+local function deadlock(what)
+  local waiting, lines = {}, {}
+  for go in next, world.living do
+    if go.on and (go.on.ch or go.on.is_alts) then waiting[#waiting + 1] = go end
+  end
+  table.sort(waiting, function(a, b) return a.id < b.id end)
+  for i = 1, #waiting < LISTED and #waiting or LISTED do
+    local go = waiting[i]
+    lines[i] = ("\n  #%d (%s): %s at %s"):format(go.id, name_of(go.f), operation(go.on), line_of(go.co))
+  end
+  if #waiting > LISTED then lines[#lines + 1] = ("\n  and %d more"):format(#waiting - LISTED) end
+  return ("deadlock: %s would wait for ever: no go block is ready, no timer is pending, and the driver expects no event%s")
+    :format(what, lines[1] and "\nparked go blocks:" .. table.concat(lines) or "")
 end
 
 -- ==== the specification ====
 
-local MOST, GRACE, VAIN, NESTED = 1024, 5000, 1000, 8
+local MOST, GRACE, VAIN, NESTED, MOST_TURNS = 1024, 5000, 1000, 8, 16
 
 -- ## Waiting
 
--- A waiter belongs to a go block, a callback, or the main program: `waiter.go`. For a single operation it is the go
--- block itself. The queues of a channel, ch.puts and ch.takes, are made when something first waits in them.
+-- The queues of a channel, ch.puts and ch.takes, are made when something first waits in them.
 
 -- * Waiting puts and waiting takes of a channel are served first come, first served, those of callbacks and alts
 --   included. [core.async]
-local function enqueue(ch, waiter, is_put, value)
-  local name = is_put and "puts" or "takes"
-  waiter.is_put, waiter.value = is_put, value
-  if not ch[name] then ch[name] = { n = 0 } end
-  append(ch[name], waiter)
+local function enqueue_put(waiter, ch, value)
+  if not ch.puts then ch.puts = { ch = ch, first = false, last = false, n = 0, is_put = true } end
+  waiter[1] = value
+  append(ch.puts, waiter)
+end
+local function enqueue_take(waiter, ch, mark)
+  if not ch.takes then ch.takes = { ch = ch, first = false, last = false, n = 0 } end
+  waiter[1] = mark
+  append(ch.takes, waiter)
 end
 local function first_put(ch) return ch.puts and ch.puts.first end
 local function first_take(ch) return ch.takes and ch.takes.first end
 
 -- * A go block that is woken runs after those that are ready already, and never before the one that wakes it waits or
 --   ends. [runnel]
-local function wake(go, value, port, err)
-  go.value, go.port, go.err = value, port, err
-  if threads then return wake_thread(go) end
-  append(world.ready, go)
-  kick()
+local function wake(go, value)
+  go[1] = value
+  if threads then wake_thread(go) else make_ready(go) end
 end
 
 -- * An alts that completes withdraws its other operations before anything else runs. [core.async; Go's select]
-local function commit(waiter)
+-- Returns the go block of the waiter.
+local function commit(waiter, err)
+  if waiter.co ~= nil then
+    remove(waiter)
+    if err ~= nil then waiter.err = err end
+    return waiter
+  end
   local go = waiter.go
-  local waiters = go.waiters
-  if not waiters then remove(go) end
-  for i = 1, waiters and #waiters or 0 do remove(waiters[i]) end
-  go.waiters, go.parked = nil, nil
+  local ops = go.on
+  ops.port, ops.ch, ops.err, go.on = waiter.port, waiter.on.ch, err, false
+  for i = 1, ops.n do
+    ops[i][1] = nil
+    remove(ops[i])
+  end
   return go
 end
-local function complete(waiter, value, err)
-  local port = waiter.port
-  wake(commit(waiter), value, port, err)
-end
+local function complete(waiter, value, err) wake(commit(waiter, err), value) end
 
 -- ## Buffers
 
 -- * Without a buffer, and with a fixed one that is full, a put must wait. With another buffer it never waits.
 --   [core.async]
-local function is_full(ch) return ch.kind == "none" or ch.kind == "fixed" and ch.count >= ch.capacity end
+local function is_full(ch) return ch.count >= ch.limit end
 
 -- * Values leave a buffer in the order in which they came. A dropping buffer that is full drops the new value, a
 --   sliding one the oldest; a promise channel keeps its first. [core.async]
 -- * A transducer may make several values of one: they go over the limit of a fixed buffer. [core.async]
 local function store(ch, value)
-  if ch.count >= ch.capacity and ch.kind ~= "fixed" then
+  local count = ch.count
+  if count >= ch.capacity and ch.kind ~= "fixed" then
     if ch.kind ~= "sliding" then return end
-    ch[ch.head], ch.head, ch.count = nil, ch.head + 1, ch.count - 1
+    ch[ch.head], ch.head, count = nil, ch.head + 1, count - 1
   end
-  ch[ch.head + ch.count], ch.count = value, ch.count + 1
+  ch[ch.head + count], ch.count = value, count + 1
 end
 
 -- * A promise channel gives its value to every take. [core.async]
 local function fetch(ch)
-  local head = ch.head
+  local head, count = ch.head, ch.count - 1
   local value = ch[head]
   ch.take_total = ch.take_total + 1
   if ch.kind == "promise" then return value end
-  ch[head], ch.count = nil, ch.count - 1
-  ch.head = ch.count > 0 and head + 1 or 1
+  ch[head], ch.count = nil, count
+  ch.head = count > 0 and head + 1 or 1
   return value
 end
 
@@ -391,17 +489,20 @@ end
 -- * When a channel is closed, waiting puts stay and can still be taken. Waiting takes get what a transducer adds at
 --   the end; then nil, and the error that was given to close. [core.async; the error: runnel]
 -- * The done() channel closes when its channel closes, whatever that still holds. [runnel; Go's Context.Done]
+local LOOP = {} -- the mark of a take that a for loop does
 local finish
 local function close(ch, reason)
   if ch.is_closed or ch.closes_later then return end
-  ch.reason = reason
-  ch.closes_later = ch.is_busy -- its own transducer closes it: when that has returned
-  if ch.is_busy then return end
+  if reason ~= nil then ch.reason = reason end
+  if ch.is_busy then -- its own transducer closes it: when that has returned
+    ch.closes_later = true
+    return
+  end
   ch.is_closed = true
-  if not first_put(ch) then finish(ch) end
+  if ch.step and not first_put(ch) then finish(ch) end
   local take = first_take(ch)
   while take do
-    if reason ~= nil and not take.is_loop then ch.is_heard = true end
+    if reason ~= nil and take[1] ~= LOOP then ch.is_heard = true end
     complete(take, nil, reason)
     take = first_take(ch)
   end
@@ -470,16 +571,16 @@ end
 
 -- A put that has waited enters the buffer.
 local function admit(ch, put)
+  local value, go, outer = put[1], commit(put), ch.is_admitting
   ch.put_total = ch.put_total + 1
-  if not ch.step then
-    store(ch, put.value)
-    return complete(put, true)
+  if ch.step then
+    ch.is_admitting = true
+    transduce(ch, value)
+    ch.is_admitting = outer
+  else
+    store(ch, value)
   end
-  local value, port, outer, go = put.value, put.port, ch.is_admitting, commit(put)
-  ch.is_admitting = true
-  transduce(ch, value)
-  ch.is_admitting = outer
-  wake(go, true, port)
+  wake(go, true)
 end
 
 -- * A transducer must not use its own channel. [core.async]
@@ -500,18 +601,24 @@ end
 -- Returns whether the put completes at once, and then its result.
 local function try_put(ch, value)
   if ch.is_closed then return true, false end
-  check_busy(ch)
-  if ch.is_live then not_yours() end
-  local take = first_take(ch)
-  if take and not ch.step and ch.kind ~= "promise" then
-    ch.put_total, ch.take_total = ch.put_total + 1, ch.take_total + 1
+  local take = ch.takes
+  take = take and take.first
+  if ch.is_special then -- it has a transducer, is a promise channel, or a go block
+    check_busy(ch)
+    if ch.f then not_yours() end
+    if not take and (is_full(ch) or ch.is_admitting and first_put(ch)) then return false end
+    if ch.step then transduce(ch, value) else store(ch, value) end
+    serve(ch)
+  elseif take then
+    ch.handed = ch.handed + 1
     complete(take, value)
     return true, true
+  elseif ch.count >= ch.limit then
+    return false
+  else
+    store(ch, value)
   end
-  if not take and (is_full(ch) or ch.is_admitting and first_put(ch)) then return false end
-  if ch.step then transduce(ch, value) else store(ch, value) end
   ch.put_total = ch.put_total + 1
-  serve(ch)
   return true, true
 end
 
@@ -521,9 +628,10 @@ end
 --   error: runnel]
 -- Returns whether the take completes at once, and then its results. The take of a for loop drops the error.
 local function try_take(ch, is_loop)
-  check_busy(ch)
-  local put = first_put(ch)
+  local put = ch.puts
+  put = put and put.first
   if ch.step then
+    check_busy(ch)
     while put and ch.count == 0 do -- the transducer may drop all that waits
       admit(ch, put)
       put = first_put(ch)
@@ -533,7 +641,6 @@ local function try_take(ch, is_loop)
   end
   if ch.count > 0 then
     local value = fetch(ch)
-    put = first_put(ch)
     if not put then return true, value end
     while put and not is_full(ch) do
       admit(ch, put)
@@ -542,13 +649,14 @@ local function try_take(ch, is_loop)
     if ch.is_closed and not put then finish(ch) end
     return true, value
   elseif put then
-    local value = put.value
-    ch.put_total, ch.take_total = ch.put_total + 1, ch.take_total + 1
+    local value = put[1]
+    ch.handed = ch.handed + 1
     complete(put, true)
     return true, value
   elseif ch.is_closed then
-    if ch.reason ~= nil and not is_loop then ch.is_heard = true end
-    return true, nil, ch.reason
+    local reason = ch.reason
+    if reason ~= nil and not is_loop then ch.is_heard = true end
+    return true, nil, reason
   end
   return false
 end
@@ -567,55 +675,69 @@ end
 --   [runnel]
 local DIES = {} -- what such a go block yields
 local function raise_cancelled(go)
-  if go.is_told then go.vain = go.vain + 1 end
-  if go.vain >= VAIN and not threads then co_yield(DIES) end
-  go.is_told = go ~= world.main -- the function of rn.run gets it once
-  go.is_cancelled = go.is_told
-  error(go.reason, 0)
+  local it = go.on
+  if it.is_told then it.vain = it.vain + 1 end
+  if it.vain >= VAIN and not threads then co_yield(DIES) end
+  it.is_told = true
+  if go == world.main then go.on = false end -- the function of rn.run gets it once
+  error(it.reason, 0)
+end
+
+local function withdraw(go)
+  local on = go.on
+  if on.deadline then on.withdrawn, go.on = true, false else commit(on.is_alts and on[1] or go) end
 end
 
 -- * Outside any go block an operation runs the go blocks until it completes. If nothing can complete it, that is a
 --   deadlock: the operation is withdrawn, and raises an error. [runnel]
-local run_until
+local run_while
 local function wait_outside(what, how, ...)
   check_can_sleep(what)
-  local main = {}
-  main.go = main
+  local main = new_waiter()
   how(main, ...)
-  if not run_until(function() return main.queue == world.ready end, true) then
-    commit(main.waiters and main.waiters[1] or main)
-    raise("deadlock: %s would wait for ever", what)
+  if not run_while(main, "on", true) then
+    local message = deadlock(operation(main.on))
+    withdraw(main)
+    raise("%s", message)
   end
-  remove(main)
-  return main.value, main.port, main.err
+  local number, node = 1, world.first
+  while node ~= main do number, node = number + 1, node.next end
+  return next_ready(number)
 end
 
 -- * An operation that must wait raises an error where it cannot: in a callback, a transducer or a handler, in a
 --   coroutine of the program's own within a go block, below a C function. Then nothing has happened. [runnel]
-local function check_can_wait(what)
+-- Returns the go block that runs.
+local function check_can_wait(what, ch)
   if inside then cannot_wait(what, "inside " .. inside) end
-  local go = running()
-  if not go then return end
-  if not threads and go.co ~= co_running() then cannot_wait(what, ELSEWHERE) end
-  if isyieldable and not isyieldable() then cannot_wait(what, BELOW_C) end
-  if go.is_cancelled then raise_cancelled(go) end
+  local go = current
+  if threads then go = running()
+  elseif go and go.co ~= co_running() then cannot_wait(what, ELSEWHERE) end
+  if go then
+    if isyieldable and not isyieldable() then cannot_wait(what, BELOW_C) end
+    if go.on then raise_cancelled(go) end
+  end
+  if ch then check_room(ch, what == "put") end
+  return go
 end
 
--- Waits until the operation completes, and returns its results. The scheduler calls how(go, ...), which enqueues the
+-- Waits until the operation completes; go[1] is its result then. The scheduler calls how(go, ...), which enqueues the
 -- go block, when it has parked: so a yield that Lua refuses has changed nothing.
-local function park(what, how, ...)
-  local go = running()
-  if not go then return wait_outside(what, how, ...) end
-  go.is_empty = nil
-  if threads then park_thread(go, how, ...) else co_yield(how, ...) end
-  if go.is_empty and go.is_cancelled and not go.is_told then raise_cancelled(go) end
-  return go.value, go.port, go.err
+local EMPTY = {} -- the result of an operation that has none, or was withdrawn
+local function check_withdrawn(go)
+  if go[1] == EMPTY and not go.on.is_told then raise_cancelled(go) end
 end
-
-local function park_on(go, ch, is_put, value, is_loop)
-  go.parked, go.port, go.is_loop, go.on = true, nil, is_loop, ch
-  enqueue(ch, go, is_put, value)
-  if threads and go.callback and ch.timer then watch_timer(ch) end
+local function park_elsewhere(go, what, how, a, b, c)
+  if not go then return wait_outside(what, how, a, b, c) end
+  park_thread(go, how, a, b, c)
+  if go.on then check_withdrawn(go) end
+  return go
+end
+local function park(go, what, how, a, b, c)
+  if not go or threads then return park_elsewhere(go, what, how, a, b, c) end
+  co_yield(how, a, b, c)
+  if go.on then check_withdrawn(go) end
+  return go
 end
 
 -- ## Alts
@@ -623,26 +745,33 @@ end
 -- * An alts does exactly one of its operations. If some can complete at once it is one of these, each with the same
 --   probability; with the option priority the first of them. [core.async; Go's select]
 local function choose(n) return (world.choose or random)(n) end
-local function can(op)
-  local ch = op.ch
-  if ch.is_closed or op.is_put and ch.is_live then return true end
-  if op.is_put then return first_take(ch) ~= nil or not is_full(ch) end
-  return first_put(ch) ~= nil or ch.count > 0
-end
--- Returns whether one completes, and its value, its port, and the error with which its channel was closed.
+local function can_put(ch) return ch.is_closed or ch.f or first_take(ch) or ch.count < ch.limit end
+local candidates, channel_of = {}, nil
+-- Returns whether one completes, and its value, its number, and the error with which its channel was closed.
 local function try_alts(ops, priority)
+  local passed
   while true do
-    local ready = {}
+    local n = 0
     for i = 1, #ops do
-      if not ops[i].is_passed and can(ops[i]) then ready[#ready + 1] = ops[i] end
-      if priority and ready[1] then break end
+      local op, can = ops[i]
+      if getmetatable(op) == chan then
+        local puts = op.puts
+        can = op.count > 0 or op.is_closed or puts and puts.first
+      else
+        can = can_put(channel_of(op, i))
+      end
+      if can and not (priority and n > 0) and not (passed and passed[i]) then
+        n = n + 1
+        candidates[n] = i
+      end
     end
-    if not ready[1] then return false end
-    local op = ready[ready[2] and choose(#ready) or 1]
-    local done, value, err
-    if op.is_put then done, value = try_put(op.ch, op.value) else done, value, err = try_take(op.ch) end
-    if done then return true, value, op.port, err end
-    op.is_passed = true -- a take: the transducer has dropped the values of all puts that waited
+    if n == 0 then return false end
+    local i = candidates[n > 1 and choose(n) or 1]
+    local op, done, value, err = ops[i]
+    if getmetatable(op) == chan then done, value, err = try_take(op) else done, value = try_put(op[1], op[2]) end
+    if done then return true, value, i, err end
+    passed = passed or {}
+    passed[i] = true -- a take: the transducer has dropped the values of all puts that waited
   end
 end
 
@@ -651,43 +780,53 @@ end
 -- * The operations of one alts never complete each other. [core.async; Go's select]
 -- * Of operations of an alts that wait on the same channel, each is the first with the same probability; with priority
 --   the first in the list. [runnel]
-local function park_alts(go, ops, priority)
-  go.parked, go.waiters = true, ops
-  for i = 1, #ops do
-    ops[i].go = go
-    enqueue(ops[i].ch, ops[i], ops[i].is_put, ops[i].value)
-  end
-  for i = 1, priority and 0 or #ops do
+local function draw_first(ops, by_index)
+  for i = 1, ops.n do
     local first, n = ops[i], 1
-    local is_all_the_same = not first.is_put and first.port == first.ch -- takes that return the same port
-    if first.queue.last == first and not is_all_the_same then
-      while first.prev and first.prev.go == go do first, n = first.prev, n + 1 end
+    local is_all_the_same = not first.on.is_put and not by_index -- takes that return the same port
+    if first.on.last == first and not is_all_the_same then
+      while first.prev and first.prev.go == first.go do first, n = first.prev, n + 1 end
       local drawn = first
       for _ = 2, n > 1 and choose(n) or 1 do drawn = drawn.next end
-      first.value, first.port, drawn.value, drawn.port = drawn.value, drawn.port, first.value, first.port
+      first[1], first.port, drawn[1], drawn.port = drawn[1], drawn.port, first[1], first.port
     end
   end
+end
+local function park_alts(go, ops, by_index, priority)
+  local waiters, share = go.alts, false
+  if not waiters then
+    waiters = { is_alts = true }
+    go.alts = waiters
+  end
+  go.on, waiters.n = waiters, #ops
+  for i = 1, #ops do
+    local op, waiter = ops[i], waiters[i]
+    if not waiter then
+      waiter = { false, go = go, port = i, on = false, next = false, prev = false }
+      waiters[i] = waiter
+    end
+    waiter.port = i
+    if getmetatable(op) == chan then enqueue_take(waiter, op) else enqueue_put(waiter, op[1], op[2]) end
+    local before = waiter.prev
+    if before and before.go == go then share = true end
+  end
+  if share and not priority then draw_first(waiters, by_index) end
 end
 
 -- ## Time
 
-local function wake_without_result(go)
-  go.is_empty = true
-  wake(go)
-end
+local function wake_empty(go) wake(go, EMPTY) end
 
 -- * sleep waits for the given time; timeout returns a channel that closes after it. Timeouts may share a channel: a
 --   request for a deadline gets a pending timeout that is due then, or less than 10 ms later. [core.async]
 local function sleep(go, deadline)
-  go.timer = { deadline = deadline, go = go }
-  add_timer(go.timer)
+  go.on = { deadline = deadline, go = go }
+  add_timer(go.on)
 end
 local function begin_timeout(ch, deadline)
-  local timer = { deadline = deadline, ch = ch }
-  ch.timer = timer
-  ch.closes_itself, ch.is_pending = true, true
-  add_timeout(timer)
-  add_timer(timer)
+  ch.closes_itself, ch.timer = true, { deadline = deadline, ch = ch }
+  add_timeout(ch.timer)
+  add_timer(ch.timer)
 end
 -- * Timers fire in the order of their deadlines, and those with the same deadline in the order in which they were set:
 --   in a simulation before the next go block runs, otherwise after 16 more at most. [runnel]
@@ -697,12 +836,12 @@ function look()
   while timer and timer.deadline <= now do
     remove_first_timer()
     if timer.go then
-      timer.go.timer = nil
-      wake_without_result(timer.go)
+      timer.go.on = false
+      wake_empty(timer.go)
     else
       remove_timeout(timer)
       close(timer.ch)
-      timer.ch.is_pending, timer.ch.timer = nil, nil
+      timer.ch.timer = nil
     end
     timer = first_timer()
   end
@@ -713,15 +852,21 @@ end
 
 -- * go starts a go block, which begins to run after its creator waits or ends, and returns its result channel. That
 --   gives the first result of the function, if it is not nil, and closes. [core.async]
-local function spawn(result, f, ...)
-  local go = { result = result, f = f, co = not threads and co_create(f), vain = 0, n = select("#", ...) }
-  go.go, result.go_block, result.is_live = go, go, true
-  if go.n > 0 then go.arguments = { ... } end
+local ids = 0
+local function spawn(f, ...)
+  local body, n = f, select("#", ...)
+  if n > 0 then
+    local arguments = { ... }
+    function body() return f(unpack(arguments, 1, n)) end
+  end
+  ids = ids + 1
+  local go = setmetatable({ body, id = ids, f = f, co = false, on = false, next = false, prev = false,
+    is_closed = false, takes = false }, chan)
   if threads then
     threads.spawn(function() run_thread(go) end, go)
   else
-    append(world.ready, go)
-    kick()
+    world.living[go] = true
+    make_ready(go)
   end
   return go
 end
@@ -731,14 +876,20 @@ end
 -- * An error that a go block raises must be taken; but not the reason for which it was cancelled, and not an error
 --   that ends it before it gets that reason. [runnel]
 function end_block(go, ok, value, err, trace)
-  local result = go.result
-  go.has_ended, result.is_live, result.kind, result.capacity = true, nil, "fixed", 1
-  if ok and value ~= nil and not result.is_closed then try_put(result, value) end
-  if not ok and go.is_cancelled and not go.is_told then go.was_cancelled, go.reason = true, err end
-  if err ~= nil then result.is_known = true end
-  close(result, err)
-  if ok or go == world.main or go.was_cancelled and rawequal(go.reason, err) then return end
-  if err == nil then report(err, trace, name_of(go)) else keep_error(err, trace, name_of(go), result) end
+  local f, cancellation, take = go.f, go.on, first_take(go)
+  go.f, go.co, go.on, go[1] = false, 0, false, false
+  if ok and value ~= nil then
+    err = nil -- an error counts only after nil
+    if not go.is_closed then
+      go.co = 1
+      if take then complete(take, value) else go[1], go.count = value, 1 end
+    end
+  end
+  if err ~= nil then go.is_known = true end
+  close(go, err)
+  local is_told = cancellation and cancellation.is_told
+  if ok or go == world.main or cancellation and (not is_told or rawequal(cancellation.reason, err)) then return end
+  if err == nil then report(err, trace, name_of(f)) else keep_error(err, trace, name_of(f), go) end
 end
 
 -- * cancel withdraws the operation in which a go block waits, which has no effect then. If the operation has completed
@@ -746,18 +897,16 @@ end
 -- * cancel returns whether the go block still lived. A second cancel, before the go block has got the first reason,
 --   changes nothing. [runnel]
 local function cancel(go, reason)
-  if go.has_ended then
-    go.result.is_heard = true
+  if not go.f then
+    go.is_heard = true
     return false
   end
-  if go.is_cancelled and not go.is_told then return true end
-  go.is_cancelled, go.is_told, go.was_cancelled, go.reason = true, nil, true, reason
-  if go.timer then
-    go.timer.withdrawn, go.timer = true, nil
-    wake_without_result(go)
-  elseif go.parked then
-    wake_without_result(commit(go.waiters and go.waiters[1] or go))
-  end
+  local on = go.on
+  local waits = on and not on.vain
+  if on and not waits and not on.is_told then return true end
+  if waits then withdraw(go) end
+  go.on = { reason = reason, vain = 0 }
+  if waits then wake_empty(go) end
   return true
 end
 
@@ -776,17 +925,18 @@ local function async(ch, is_put, value, f, on_caller)
   local done, result, err
   if is_put then done, result = try_put(ch, value) else done, result, err = try_take(ch) end
   if not done then check_room(ch, is_put) end
-  local go = { callback = f, ch = ch }
-  go.go = go
   if done and on_caller ~= false and nested < NESTED then
     nested = nested + 1
     call_back(f, ch, result, err)
     nested = nested - 1
-  elseif done then
-    wake(go, result, nil, err)
-  else
-    park_on(go, ch, is_put, value)
+    return result ~= false
   end
+  local waiter = new_waiter()
+  waiter.callback, waiter.ch, waiter.err = f, ch, err
+  if done then wake(waiter, result)
+  elseif is_put then enqueue_put(waiter, ch, value)
+  else enqueue_take(waiter, ch) end
+  if threads and ch.timer then watch_timer(ch) end
   return not done or result ~= false
 end
 
@@ -794,57 +944,71 @@ end
 
 -- * Ready go blocks run one at a time, first come, first served, each until it waits or ends. [runnel]
 -- * A go block that calls coroutine.yield ends with an error. [runnel]
-local HOW = { [park_on] = true, [park_alts] = true, [sleep] = true, [wake_without_result] = true }
+local HOW = { [enqueue_put] = true, [enqueue_take] = true, [park_alts] = true, [sleep] = true, [wake_empty] = true }
 local function run_next()
-  local ready, go = world.ready, world.ready.first
-  for _ = 2, world.choose_ready and ready.n > 1 and world.choose_ready(ready.n) or 1 do go = go.next end
-  remove(go)
-  if go.callback then return call_back(go.callback, go.ch, go.value, go.err) end
-  local arguments = go.arguments
-  local ok, how, a, b, c, d
-  current, go.vain, go.arguments = go, 0, nil
-  if arguments then ok, how, a, b, c, d = co_resume(go.co, unpack(arguments, 1, go.n))
-  else ok, how, a, b, c, d = co_resume(go.co) end
-  current = nil
-  if co_status(go.co) == "dead" then
-    if how ~= nil then a = nil end -- an error counts only after nil
-    if ok then return end_block(go, true, how, a) end
-  elseif HOW[how] then
-    return how(go, a, b, c, d)
-  else
-    how = how == DIES and go.reason or YIELDED
+  local go = next_ready()
+  local co, f = go.co, nil
+  if not co then
+    if go.callback then return call_back(go.callback, go.ch, go[1], go.err) end
+    co, f = new_coroutine(), go[1]
+    go.co, go[1] = co, false
   end
-  local trace = traceback(go.co)
-  if co_close then co_close(go.co) end -- closes the go block's <close> variables
+  if go.on then go.on.vain = 0 end
+  current = go
+  local ok, how, a, b, c = co_resume(co, f)
+  current = false
+  if HOW[how] then return how(go, a, b, c) end
+  world.living[go] = nil
+  if how == DONE then
+    local value, err = given, given_err
+    n_idle, given, given_err = n_idle + 1, nil, nil
+    idle[n_idle] = co
+    return end_block(go, true, value, err)
+  elseif ok then
+    how = how == DIES and go.on.reason or YIELDED
+  end
+  local trace = traceback(co)
+  if co_close then co_close(co) end -- closes the go block's <close> variables
   end_block(go, false, nil, how, trace)
 end
 
 -- * When no go block is ready, the scheduler waits until the next timer is due; a simulation jumps there. [runnel]
--- Runs go blocks until is_over() is true. Returns false if nothing is ready and no timer is set.
-local function drive(is_over, is_awaited)
-  while not is_over() do
-    look()
-    local timer, untaken = first_timer(), world.untaken[1]
-    local till = timer and timer.deadline
-    if is_over() then return true end
-    if till and untaken and untaken.deadline < till then till = untaken.deadline end
-    if world.ready.n > 0 then
+-- Returns false if nothing is timed, and nothing can come.
+local function wait_for_turn(is_awaited)
+  local timer, untaken = first_timer(), world.untaken[1]
+  local till = timer and timer.deadline
+  if till and untaken and untaken.deadline < till then till = untaken.deadline end
+  if take_turn(till) then return true
+  elseif till and world.time then world.time = till
+  elseif till then host.sleep(till - M.now())
+  elseif untaken and is_awaited then report_untaken(huge) -- often the cause of a deadlock
+  else return false end
+  return true
+end
+-- Runs go blocks while target[key] is true. Returns false if nothing is ready and no timer is set.
+local function drive(target, key, is_awaited)
+  local turns = 0
+  while target[key] do
+    if turns == 0 or not world.first then
+      look()
+      turns = world.time and 1 or MOST_TURNS
+    end
+    if not target[key] then return true end
+    if world.first then
+      turns = turns - 1
       run_next()
-    elseif not take_turn(till) then
-      if till and world.time then world.time = till
-      elseif till then host.sleep(till - M.now())
-      elseif untaken and is_awaited then report_untaken(huge) -- often the cause of a deadlock
-      else return false end
+    elseif not wait_for_turn(is_awaited) then
+      return false
     end
   end
   return true
 end
-function run_until(is_over, is_awaited)
+function run_while(target, key, is_awaited)
   local outer = is_driving
   is_driving = true
-  local is_true = drive(is_over, is_awaited)
+  local is_over = drive(target, key, is_awaited)
   is_driving = outer
-  return is_true
+  return is_over
 end
 
 -- ==== what programs call ====
@@ -878,12 +1042,13 @@ end
 
 -- ---- making channels ----
 
-local ids = 0
+local LIMITLESS = { dropping = true, sliding = true, promise = true }
 
 local function new_chan(kind, capacity)
   ids = ids + 1
-  local ch = { id = ids, kind = kind, capacity = capacity, head = 1, count = 0, put_total = 0, take_total = 0 }
-  return setmetatable(ch, chan)
+  return setmetatable({ id = ids, kind = kind, capacity = capacity, limit = LIMITLESS[kind] and huge or capacity, head = 1,
+    count = 0, put_total = 0, take_total = 0, handed = 0, is_closed = false, is_special = kind == "promise", step = false,
+    puts = false, takes = false, f = false }, chan)
 end
 
 -- Gives a channel a transducer, unless it is nil.
@@ -895,7 +1060,7 @@ local function transduced(ch, xf, ex_handler)
   check_callable(xf, "chan: transducer")
   if ex_handler ~= nil then check_callable(ex_handler, "chan: exception handler") end
   if ch.kind == "none" then raise("chan: a transducer needs a buffer; give a size of 1 or more") end
-  ch.handler = ex_handler
+  ch.handler, ch.is_special = ex_handler, true
   ch.step = xf(function(...)
     if select("#", ...) < 2 then return ch end
     local _, value = ...
@@ -972,33 +1137,54 @@ function M.is_reduced(value) return getmetatable(value) == REDUCED end
 
 -- ---- methods of channels ----
 
----Puts a value; waits until it is taken or buffered. Returns true, or false when the channel is closed.
-function chan:put(value)
-  check_chan(self, "put", "ch:put(v)")
-  check_value(value, "put")
-  local done, result = try_put(self, value)
-  if done then return result end
-  check_can_wait "put"
-  check_room(self, true)
-  result = park("put", park_on, self, true, value)
-  return result
+local function wait_to_put(ch, value)
+  local go = check_can_wait("put", ch)
+  if go and not threads then
+    co_yield(enqueue_put, ch, value)
+    if go.on then check_withdrawn(go) end
+  else
+    go = park_elsewhere(go, "put", enqueue_put, ch, value)
+  end
+  value, go[1] = go[1], false
+  return value
 end
 
-local function take(ch, is_loop)
-  check_chan(ch, "take", "ch:take()")
-  local done, value, err = try_take(ch, is_loop)
-  local _
-  if done then return value, err end
-  check_can_wait "take"
-  check_room(ch, false)
-  value, _, err = park("take", park_on, ch, false, nil, is_loop)
+---Puts a value; waits until it is taken or buffered. Returns true, or false when the channel is closed.
+function chan:put(value)
+  if getmetatable(self) ~= chan then check_chan(self, "put", "ch:put(v)") end
+  if value == nil then check_value(value, "put") end
+  local done, result = try_put(self, value)
+  if done then return result end
+  return wait_to_put(self, value)
+end
+
+-- Tail calls and few variables: the stack of a coroutine that waits need not grow.
+local function ended_take(go)
+  local value, err = go[1], go.err
+  go[1] = false
+  if err == nil then return value end
+  go.err = nil
   return value, err
+end
+local function wait_to_take(ch, mark)
+  local go = check_can_wait("take", ch)
+  if go and not threads then
+    co_yield(enqueue_take, ch, mark)
+    if go.on then check_withdrawn(go) end
+  else
+    go = park_elsewhere(go, "take", enqueue_take, ch, mark)
+  end
+  if go[1] == nil then return ended_take(go) end
+  mark, go[1] = go[1], false
+  return mark
 end
 
 ---Takes the next value; waits for one. Returns nil if the channel is closed and has no more, and the error with which
 ---it was closed.
 function chan:take()
-  local value, err = take(self)
+  if getmetatable(self) ~= chan then check_chan(self, "take", "ch:take()") end
+  local done, value, err = try_take(self)
+  if not done then return wait_to_take(self) end
   if err ~= nil then return value, err end
   return value
 end
@@ -1008,7 +1194,7 @@ function chan:list()
   check_chan(self, "list", "ch:list()")
   local list = {}
   while true do
-    local value, err = take(self)
+    local value, err = self:take()
     if err ~= nil then return nil, err end
     if value == nil then return list end
     list[#list + 1] = value
@@ -1017,7 +1203,8 @@ end
 
 ---for v in ch do: takes until the channel is closed and has no more.
 function chan:__call()
-  local value, err = take(self, true)
+  local done, value, err = try_take(self, true)
+  if not done then value, err = wait_to_take(self, LOOP) end
   if err ~= nil and not self.is_heard and not self.is_known then keep_error(err, traceback(), label(self), self) end
   return value
 end
@@ -1065,13 +1252,13 @@ end
 ---Closes the channel, optionally with an error.
 function chan:close(err)
   check_chan(self, "close", "ch:close(err)")
-  if self.is_pending then
+  if self.timer then
     raise "close: a timeout closes by itself; other go blocks may share it, so a program cannot close it"
   elseif self.closes_itself and not self.is_closed then
     raise "close: a channel that done() returns closes when its channel closes; close that channel"
   end
   local go = err ~= nil and running()
-  local is_reason = go and go.was_cancelled and rawequal(err, go.reason)
+  local is_reason = go and go.on and rawequal(err, go.on.reason)
   if is_reason and not self.is_closed then self.is_known = true end -- a cancellation is intended
   close(self, err)
 end
@@ -1109,10 +1296,14 @@ end
 function chan:stats()
   check_chan(self, "stats", "ch:stats()")
   local kind, capacity = self.kind, self.capacity
-  if self.is_live then kind, capacity = "fixed", 1 end
+  local put_total, take_total = self.put_total + self.handed, self.take_total + self.handed
+  if self.co ~= nil then -- of a go block
+    kind, capacity, put_total = "fixed", 1, self.f and 0 or self.co
+    take_total = put_total - self.count
+  end
   return { name = self.given_name, id = self.id, buffer = kind, capacity = capacity, values = self.count,
     puts_waiting = self.puts and self.puts.n or 0, takes_waiting = self.takes and self.takes.n or 0,
-    put_total = self.put_total, take_total = self.take_total, closed = self:closed() }
+    put_total = put_total, take_total = take_total, closed = self:closed() }
 end
 
 function chan:__len() return self.count end
@@ -1131,21 +1322,21 @@ end
 
 -- ---- alts ----
 
--- Operation i of a list as a waiter.
-local function read_operation(op, i)
+-- The channel of operation i, which is not a take.
+function channel_of(op, i)
   local why
-  if getmetatable(op) == chan then return { ch = op, port = op, is_put = false } end
   if op == nil then why = "is nil"
   elseif type(op) ~= "table" then why = "is not a channel"
   elseif getmetatable(op[1]) ~= chan then why = "does not begin with a channel"
   elseif op[2] == nil then why = "has no value to put, or nil, which cannot be put"
-  else return { ch = op[1], port = op[1], is_put = true, value = op[2] } end
+  else return op[1] end
   raise("alts: operation %d %s; write a channel to take from it, or {channel, value} to put", i, why)
 end
 
 local OPTIONS = { default = true, nowait = true, priority = true }
 
 local function check_alts(ops, opts)
+  if opts == nil and ops ~= M and type(ops) == "table" and getmetatable(ops) ~= chan then return end
   if type(ops) ~= "table" or getmetatable(ops) == chan then
     raise("alts: a list of operations expected, got %s%s", got(ops, "alts"),
       M.is_chan(ops) and "; put the channels into a list: rn.alts { ch, ... }" or "")
@@ -1160,33 +1351,46 @@ end
 
 -- Checked only before it waits, as in the C core, where looking at all fields costs more than the rest.
 local function check_fields(ops)
+  local n = #ops
+  if n > 0 and next(ops, n) == nil and next(ops) == 1 then return end
   for key in next, ops do
     if type(key) ~= "number" or key ~= floor(key) then
       raise("alts: the list of operations has a field '%s'; options go into a table of their own: "
         .. "rn.alts({ ... }, { priority = true, default = value })", tostring(key))
     elseif key < 1 or key > #ops then
-      read_operation(nil, #ops + 1)
+      channel_of(nil, #ops + 1)
     end
   end
-  if #ops == 0 then raise "alts: no operations: it would wait for ever" end
+  if n == 0 then raise "alts: no operations: it would wait for ever" end
 end
 
--- `by_index`: returns the number of the operation in place of its port.
+-- Returns the value, the channel, the error, and the number of the operation. `by_index`: the number matters.
 local function alts(ops, opts, by_index)
   check_alts(ops, opts)
-  local waiters = {}
-  for i = 1, #ops do
-    waiters[i] = read_operation(ops[i], i)
-    if by_index then waiters[i].port = i end
+  local priority = opts and opts.priority
+  local done, value, i, err = try_alts(ops, priority)
+  if done then
+    local op = ops[i]
+    return value, getmetatable(op) == chan and op or op[1], err, i
   end
-  local done, value, port, err = try_alts(waiters, opts and opts.priority)
-  if done then return value, port, err end
-  for i = 1, #waiters do check_busy(waiters[i].ch) end
+  local is_full
+  for k = 1, #ops do
+    local op = ops[k]
+    local ch, queue
+    if getmetatable(op) == chan then ch, queue = op, op.takes else ch, queue = op[1], op[1].puts end
+    if ch.is_special then check_busy(ch) end
+    if queue and queue.n >= MOST then is_full = true end
+  end
   if opts and (opts.nowait or opts.default ~= nil) then return opts.default, "default" end
   check_fields(ops)
-  check_can_wait "alts"
-  for i = 1, #waiters do check_room(waiters[i].ch, waiters[i].is_put) end
-  return park("alts", park_alts, waiters, opts and opts.priority)
+  local go = check_can_wait "alts"
+  for k = 1, is_full and #ops or 0 do
+    if getmetatable(ops[k]) == chan then check_room(ops[k], false) else check_room(ops[k][1], true) end
+  end
+  go = park(go, "alts", park_alts, ops, by_index, priority)
+  local it = go.alts
+  value, go[1] = go[1], false
+  return value, it.ch, it.err, it.port
 end
 
 ---Does exactly one of several operations: a channel to take from, or {channel, value} to put.
@@ -1213,9 +1417,7 @@ function M.go(f, ...)
     local callable = f
     f = function(...) return callable(...) end
   end
-  local result = new_chan("none", 0)
-  spawn(result, f, ...)
-  return result
+  return spawn(f, ...)
 end
 
 ---Cancels a go block. Returns whether there was something to cancel.
@@ -1224,12 +1426,12 @@ end
 ---@return boolean
 function M.cancel(result, reason)
   check_chan(result, "cancel", "rn.cancel(result, reason), with the result channel of a go block")
-  if not result.go_block then
+  if result.co == nil then
     raise("cancel: %s is not the result channel of a go block or a thread; to end the operations on it, close it",
       label(result))
   end
   if reason == nil then reason = "cancelled" end
-  return cancel(result.go_block, reason)
+  return cancel(result, reason)
 end
 
 ---The time in ms; in a simulation since it began.
@@ -1241,8 +1443,7 @@ function M.now() return world.time or host.now() end
 function M.sleep(ms)
   check_ms(ms, "sleep")
   local deadline = M.now() + ms
-  check_can_wait "sleep"
-  park("sleep", sleep, deadline)
+  park(check_can_wait "sleep", "sleep", sleep, deadline)
 end
 
 ---A channel that closes after ms.
@@ -1265,15 +1466,14 @@ function M.yield()
     threads.park(running(), 0)
     return look()
   elseif current or inside then
-    check_can_wait "yield"
-    park("yield", wake_without_result)
+    park(check_can_wait "yield", "yield", wake_empty)
     return
   end
-  local n = world.ready.n
+  local n, node = 0, world.first
+  while node do n, node = n + 1, node.next end
   look()
-  while n > 0 and world.ready.n > 0 do
-    n = n - 1
-    run_next()
+  for _ = 1, n do
+    if world.first then run_next() end
   end
 end
 
@@ -1294,23 +1494,25 @@ end
 -- Runs f as a go block until it has ended. Returns whether it has not raised, and a list of its results, or its error.
 local function run_main(what, f, ...)
   local results
-  local outer, result = world.main, new_chan("none", 0)
-  local go = spawn(result, function(...)
+  local outer = world.main
+  local go = spawn(f, ...)
+  local body = go[1]
+  go[1] = function()
     local function keep(...) results = { n = select("#", ...), ... } end
-    keep(f(...))
-  end, ...)
+    keep(body())
+  end
   world.main = go
-  local ended
-  repeat
-    ended = run_until(function() return go.has_ended end, true)
+  while not run_while(go, "f", true) do
+    local message = deadlock(what)
+    world.main = outer
     -- A simulation raises the deadlock where its function waits; elsewhere it is the caller's.
-    local message = ("deadlock: %s would wait for ever"):format(what)
-    if not ended and world.time and go.parked then cancel(go, message) else break end
-  until false
+    if not world.time or not go.on then return false, message end
+    world.main = go
+    cancel(go, message)
+  end
   world.main = outer
-  if not ended then return false, ("deadlock: %s would wait for ever"):format(what) end
   if results then return true, results end
-  return false, result.reason
+  return false, go.reason
 end
 
 ---Tells the library which loop it runs in: see the head of this file.
@@ -1324,18 +1526,17 @@ function M.host(given)
   threads = given.spawn and given or nil
   if not host.schedule and not threads then host.sleep = host.sleep or wait_in_loop end
   is_scheduled, armed = false, nil
-  if world.ready.n > 0 or world.timers.n > 0 then kick() end
+  if world.first or world.timers.n > 0 then kick() end
   return M
 end
 
 ---For a host whose threads are the go blocks: it has ended the thread of this one. What that waits for is withdrawn, so
 ---that no value goes to it, and its result channel closes with an error.
 function M.killed(go)
-  if go.parked then commit(go.waiters and go.waiters[1] or go) end
-  if go.timer then go.timer.withdrawn, go.timer = true, nil end
-  if not go.result or go.has_ended then return end
-  go.was_cancelled, go.reason = true, "its thread was ended by the host"
-  end_block(go, false, nil, go.reason)
+  if go.on and not go.on.vain then withdraw(go) end
+  if not go.f then return end
+  go.on = { vain = 0 } -- as if it had been cancelled: the error is not reported
+  end_block(go, false, nil, "its thread was ended by the host")
 end
 
 ---For a program with a loop of its own: fires due timers and runs ready go blocks for at most ms, 1 by default.
@@ -1348,13 +1549,13 @@ function M.step(ms)
   local till = M.now() + (ms or 1)
   is_driving = true
   look()
-  while world.ready.n > 0 do
+  while world.first do
     run_next()
     if M.now() >= till then break end
     look()
   end
   is_driving = false
-  if world.ready.n > 0 then
+  if world.first then
     kick()
     return 0
   end
@@ -1375,7 +1576,7 @@ function M.run(f, ...)
     check_can_sleep "run"
   end
   if f == nil then
-    run_until(function() return false end)
+    run_while({ true }, 1)
     return
   end
   check_callable(f, "run")
