@@ -92,6 +92,7 @@ local blocks = setmetatable({}, { __mode = "k" }) -- the go block of each thread
 local is_driving = false -- go blocks are being run
 local inside -- the kind of function that runs and must not wait, as "a callback"
 local on_error -- the program's handler
+local story -- of a simulation, while it is told
 
 -- Calls a function of the program that must not wait. Returns whether it has not raised, and its result.
 local function call(what, f, ...)
@@ -261,12 +262,12 @@ local function take_turn(till)
   return host.turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil
 end
 
--- A coroutine runs one go block after another. It leaves the results of the last in `given`.
-local DONE, idle, n_idle, given, given_err = {}, {}, 0, nil, nil
+-- A coroutine runs one go block after another. It leaves the results of the last in `returned`.
+local DONE, idle, n_idle, returned, returned_err = {}, {}, 0, nil, nil
 local function loop(f)
   while true do
-    given, given_err = f()
-    f = nil -- it must not be kept while the coroutine is idle
+    returned, returned_err = f()
+    f = nil -- luacheck: ignore 311 (it must not be kept while the coroutine is idle)
     f = co_yield(DONE)
   end
 end
@@ -282,9 +283,7 @@ local function is_before(a, b) return a.deadline < b.deadline or a.deadline == b
 local function add_timer(timer)
   local timers, i = world.timers, world.timers.n + 1
   world.seq, timers.n, timer.seq = world.seq + 1, i, world.seq
-  while i > 1 and is_before(timer, timers[floor(i / 2)]) do
-    timers[i], i = timers[floor(i / 2)], floor(i / 2)
-  end
+  while i > 1 and is_before(timer, timers[floor(i / 2)]) do timers[i], i = timers[floor(i / 2)], floor(i / 2) end
   timers[i] = timer
   if i == 1 then kick() end
 end
@@ -347,19 +346,19 @@ end
 -- The line of the program where a go block waits.
 local function line_of(co)
   local level, info = 0, getinfo(co, 0, "Sl")
-  while info and (info.what == "C" or info.source == THIS) do
+  while info and (info.currentline < 0 or info.source == THIS) do
     level = level + 1
     info = getinfo(co, level, "Sl")
   end
   return info and info.short_src .. ":" .. info.currentline or "?"
 end
 
--- The message of a deadlock, with the go blocks that wait.
+-- The go blocks of the program that wait, one a line.
 local LISTED = 20
-local function deadlock(what)
+local function list_waiting()
   local waiting, lines = {}, {}
   for go in next, world.living do
-    if go.on and (go.on.ch or go.on.is_alts) then waiting[#waiting + 1] = go end
+    if go.on and (go.on.ch or go.on.is_alts) and getinfo(go.f, "S").source ~= THIS then waiting[#waiting + 1] = go end
   end
   table.sort(waiting, function(a, b) return a.id < b.id end)
   for i = 1, #waiting < LISTED and #waiting or LISTED do
@@ -367,8 +366,12 @@ local function deadlock(what)
     lines[i] = ("\n  #%d (%s): %s at %s"):format(go.id, name_of(go.f), operation(go.on), line_of(go.co))
   end
   if #waiting > LISTED then lines[#lines + 1] = ("\n  and %d more"):format(#waiting - LISTED) end
-  return ("deadlock: %s would wait for ever: no go block is ready, no timer is pending, and the driver expects no event%s")
-    :format(what, lines[1] and "\nparked go blocks:" .. table.concat(lines) or "")
+  return table.concat(lines)
+end
+local function deadlock(what)
+  local lines = list_waiting()
+  return ("deadlock: %s would wait for ever: no go block is ready, no timer is pending, and the driver expects no "
+    .. "event%s"):format(what, lines ~= "" and "\nparked go blocks:" .. lines or "")
 end
 
 -- ==== the specification ====
@@ -463,6 +466,7 @@ end
 -- * An error that is reported goes to the handler of on_error, with a traceback and where it happened; without a
 --   handler to stderr. [runnel]
 local function report(err, trace, where)
+  if world.untaken_fail then world.failure = world.failure or { err = err } return end
   if on_error and call("an error handler", on_error, err, trace, where) then return end
   io.stderr:write("runnel: error in ", where, ": ", tostring(err), trace and "\n" .. trace or "", "\n")
 end
@@ -585,9 +589,7 @@ end
 
 -- * A transducer must not use its own channel. [core.async]
 local function check_busy(ch)
-  if ch.is_busy then
-    raise("%s: a transducer or buffer policy must not use the channel that it runs for", label(ch))
-  end
+  if ch.is_busy then raise("%s: a transducer or buffer policy must not use the channel that it runs for", label(ch)) end
 end
 
 -- ## Put and take
@@ -724,9 +726,7 @@ end
 -- Waits until the operation completes; go[1] is its result then. The scheduler calls how(go, ...), which enqueues the
 -- go block, when it has parked: so a yield that Lua refuses has changed nothing.
 local EMPTY = {} -- the result of an operation that has none, or was withdrawn
-local function check_withdrawn(go)
-  if go[1] == EMPTY and not go.on.is_told then raise_cancelled(go) end
-end
+local function check_withdrawn(go) if go[1] == EMPTY and not go.on.is_told then raise_cancelled(go) end end
 local function park_elsewhere(go, what, how, a, b, c)
   if not go then return wait_outside(what, how, a, b, c) end
   park_thread(go, how, a, b, c)
@@ -832,10 +832,15 @@ end
 --   in a simulation before the next go block runs, otherwise after 16 more at most. [runnel]
 function look()
   local now = M.now()
+  if world.steps then
+    world.steps = world.steps - 1
+    if world.steps < 0 then error("a go block was ready at each step, so none waits for a time", 0) end
+  end
   local timer = first_timer()
   while timer and timer.deadline <= now do
     remove_first_timer()
-    if timer.go then
+    if timer.call then timer.call()
+    elseif timer.go then
       timer.go.on = false
       wake_empty(timer.go)
     else
@@ -888,8 +893,10 @@ function end_block(go, ok, value, err, trace)
   if err ~= nil then go.is_known = true end
   close(go, err)
   local is_told = cancellation and cancellation.is_told
-  if ok or go == world.main or cancellation and (not is_told or rawequal(cancellation.reason, err)) then return end
-  if err == nil then report(err, trace, name_of(f)) else keep_error(err, trace, name_of(f), go) end
+  local is_cancellation = not ok and cancellation and (not is_told or rawequal(cancellation.reason, err))
+  local heir = go.ended and go.ended(ok, value, err, is_cancellation, trace)
+  if ok or go == world.main or is_cancellation then return end
+  if err == nil then report(err, trace, name_of(f)) else keep_error(err, trace, name_of(f), heir or go) end
 end
 
 -- * cancel withdraws the operation in which a go block waits, which has no effect then. If the operation has completed
@@ -942,6 +949,8 @@ end
 
 -- ## The scheduler
 
+local tell -- for the story of a simulation
+
 -- * Ready go blocks run one at a time, first come, first served, each until it waits or ends. [runnel]
 -- * A go block that calls coroutine.yield ends with an error. [runnel]
 local HOW = { [enqueue_put] = true, [enqueue_take] = true, [park_alts] = true, [sleep] = true, [wake_empty] = true }
@@ -957,11 +966,16 @@ local function run_next()
   current = go
   local ok, how, a, b, c = co_resume(co, f)
   current = false
-  if HOW[how] then return how(go, a, b, c) end
+  if HOW[how] then
+    how(go, a, b, c)
+    if story then tell(go, how) end
+    return
+  end
   world.living[go] = nil
+  if story then tell(go, how) end
   if how == DONE then
-    local value, err = given, given_err
-    n_idle, given, given_err = n_idle + 1, nil, nil
+    local value, err = returned, returned_err
+    n_idle, returned, returned_err = n_idle + 1, nil, nil
     idle[n_idle] = co
     return end_block(go, true, value, err)
   elseif ok then
@@ -1046,9 +1060,9 @@ local LIMITLESS = { dropping = true, sliding = true, promise = true }
 
 local function new_chan(kind, capacity)
   ids = ids + 1
-  return setmetatable({ id = ids, kind = kind, capacity = capacity, limit = LIMITLESS[kind] and huge or capacity, head = 1,
-    count = 0, put_total = 0, take_total = 0, handed = 0, is_closed = false, is_special = kind == "promise", step = false,
-    puts = false, takes = false, f = false }, chan)
+  return setmetatable({ id = ids, kind = kind, capacity = capacity, limit = LIMITLESS[kind] and huge or capacity,
+    head = 1, count = 0, put_total = 0, take_total = 0, handed = 0, is_closed = false, is_special = kind == "promise",
+    step = false, puts = false, takes = false, f = false }, chan)
 end
 
 -- Gives a channel a transducer, unless it is nil.
@@ -1373,18 +1387,18 @@ local function alts(ops, opts, by_index)
     local op = ops[i]
     return value, getmetatable(op) == chan and op or op[1], err, i
   end
-  local is_full
+  local is_crowded
   for k = 1, #ops do
     local op = ops[k]
     local ch, queue
     if getmetatable(op) == chan then ch, queue = op, op.takes else ch, queue = op[1], op[1].puts end
     if ch.is_special then check_busy(ch) end
-    if queue and queue.n >= MOST then is_full = true end
+    if queue and queue.n >= MOST then is_crowded = true end
   end
   if opts and (opts.nowait or opts.default ~= nil) then return opts.default, "default" end
   check_fields(ops)
   local go = check_can_wait "alts"
-  for k = 1, is_full and #ops or 0 do
+  for k = 1, is_crowded and #ops or 0 do
     if getmetatable(ops[k]) == chan then check_room(ops[k], false) else check_room(ops[k][1], true) end
   end
   go = park(go, "alts", park_alts, ops, by_index, priority)
@@ -1472,9 +1486,7 @@ function M.yield()
   local n, node = 0, world.first
   while node do n, node = n + 1, node.next end
   look()
-  for _ = 1, n do
-    if world.first then run_next() end
-  end
+  for _ = 1, n do if world.first then run_next() end end
 end
 
 ---Sets the handler of errors, f(err, traceback, where), and returns the previous one.
@@ -1507,6 +1519,7 @@ local function run_main(what, f, ...)
     world.main = outer
     -- A simulation raises the deadlock where its function waits; elsewhere it is the caller's.
     if not world.time or not go.on then return false, message end
+    world.is_deadlock = true
     world.main = go
     cancel(go, message)
   end
@@ -1519,9 +1532,7 @@ end
 function M.host(given)
   if type(given) ~= "table" then raise("host: a table of functions expected, got %s", got(given, "host")) end
   local needed = given.spawn and { "now", "current", "spawn", "park", "wake" } or { "now" }
-  for i = 1, #needed do
-    if not given[needed[i]] then raise("host: the function '%s' is missing", needed[i]) end
-  end
+  for i = 1, #needed do if not given[needed[i]] then raise("host: the function '%s' is missing", needed[i]) end end
   host = { now = given.now, schedule = given.schedule, after = given.after, sleep = given.sleep, turn = given.turn }
   threads = given.spawn and given or nil
   if not host.schedule and not threads then host.sleep = host.sleep or wait_in_loop end
@@ -1586,56 +1597,844 @@ function M.run(f, ...)
   return unpack(results, 1, results.n)
 end
 
+-- ==== what is built on channels ====
+
+-- These go blocks do not wait in pcall or an iterator, because Lua 5.1 cannot. What one must do at its end is its hook:
+-- go.ended(ok, value, err, is_cancellation), which returns the channel from which its error must be taken now.
+
+local function article(value)
+  return value == nil and "nothing" or M.is_chan(value) and "a channel" or value == M and "the module"
+    or "a " .. type(value)
+end
+local function describe(value)
+  if value == nil then return "nothing" end
+  return type(value) == "string" and ("%q"):format(value) or tostring(value)
+end
+local function expect(is_right, what, expected, value_text)
+  if not is_right then raise("%s: %s expected, got %s", what, expected, value_text) end
+end
+local function is_callable(f)
+  local meta = getmetatable(f)
+  return type(f) == "function" or type(meta) == "table" and meta.__call ~= nil and meta ~= chan
+end
+local CHECKS = {
+  chan = function(value) return M.is_chan(value), "a channel" end,
+  call = function(value) return is_callable(value), "a function" end,
+  bool = function(value) return value == nil or type(value) == "boolean", "true or false" end,
+  n = function(value, least)
+    local is_right = type(value) == "number" and value == floor(value) and value >= least and value < huge
+    return is_right, ("an integer of at least %d"):format(least)
+  end,
+}
+-- Checks arguments. Each is described by its kind and its name, as in "chan:from"; "?" after the kind: it may be nil.
+local function check(what, names, ...)
+  local i = 0
+  for kind, optional, name in names:gmatch "(%a+)(%??):([^,]*)" do
+    i = i + 1
+    local value = select(i, ...)
+    if optional == "" or value ~= nil then
+      local is_right, expected = CHECKS[kind](value, 1)
+      local is_short = kind == "n" and (type(value) == "number" or type(value) == "string")
+      expect(is_right, what .. (name ~= "" and ": " .. name or ""), expected,
+        is_short and describe(value) or article(value))
+    end
+  end
+end
+local function expect_options(opts, what, ...)
+  expect(opts == nil or type(opts) == "table", what, "a table of options", article(opts))
+  for key in next, opts or {} do
+    local is_known = false
+    for i = 1, select("#", ...) do is_known = is_known or key == select(i, ...) end
+    if not is_known then raise("%s: unknown option %q; known: %s", what, tostring(key), table.concat({ ... }, ", ")) end
+  end
+  return opts or {}
+end
+local function expect_chans(chs, what)
+  expect(type(chs) == "table" and not M.is_chan(chs), what, "a list of channels", article(chs))
+  for i = 1, #chs do
+    if not M.is_chan(chs[i]) then raise("%s: element %d is not a channel but %s", what, i, article(chs[i])) end
+  end
+end
+local function expect_object(value, class, name, what)
+  if getmetatable(value) == class then return end
+  raise("%s: a %s expected, got %s; call it as %s:%s(...)", what, name, article(value), name:sub(1, 1), what)
+end
+local function new_out(buffer, what)
+  local ok, ch = pcall(M.chan, buffer)
+  if not ok then raise("%s: %s", what, (tostring(ch):gsub("^.-chan: ", ""))) end
+  return ch
+end
+
+local PRIORITY = { priority = true }
+
+-- The next value of a channel; nil and the error with which it was closed, or nil as soon as `out` is closed.
+local function next_value(from, out)
+  if out.is_closed then return nil end
+  local done, value, err = try_take(from)
+  if done then return value, err end
+  local _, i
+  value, _, err, i = alts({ out:done(), from }, PRIORITY)
+  if i == 2 then return value, err end
+end
+
+-- Puts a value. Returns false as soon as the channel is closed.
+local function put_open(ch, value)
+  local done, accepted = try_put(ch, value)
+  if done then return accepted end
+  local _, _, _, i = alts({ ch:done(), { ch, value } }, PRIORITY)
+  return i == 2
+end
+
+-- Closes `to`, if there is one, with an error that came from `from`: whoever takes it from `to` has taken it.
+local function pass(to, err, from)
+  if err ~= nil and (not to or to.is_closed) then return report(err, nil, label(from)) end
+  if err ~= nil and from.is_known then keep_error(err, nil, label(from), to) end
+  if to then close(to, err) end
+end
+
+-- Starts a go block of the library. If it raises an error, `out` closes with that.
+local function start(out, f)
+  spawn(f).ended = function(ok, _, err)
+    if ok or not out then return nil end
+    close(out, err)
+    return out
+  end
+  return out
+end
+
+---Moves the values of one channel to another one, and closes that at the end unless close_to is false.
+function M.pipe(from, to, close_to)
+  check("pipe", "chan:from,chan:to,bool:close", from, to, close_to)
+  start(close_to ~= false and to, function()
+    local value, err = next_value(from, to)
+    while value ~= nil and put_open(to, value) do value, err = next_value(from, to) end
+    if value == nil and (err ~= nil or not to.is_closed) then pass(close_to ~= false and to, err, from) end
+  end)
+  return to
+end
+
+---A channel with the values of several.
+function M.merge(chs, buffer)
+  expect_chans(chs, "merge: channels")
+  local out = new_out(buffer, "merge: buffer")
+  local ops, reason, culprit = { out:done(), unpack(chs) }, nil, nil
+  return start(out, function()
+    while #ops > 1 do
+      local value, ch, err, i = alts(ops)
+      if i == 1 or value ~= nil and not put_open(out, value) then return end
+      if err ~= nil and reason ~= nil then report(err, nil, label(ch)) end
+      if err ~= nil and reason == nil then reason, culprit = err, ch end
+      if value == nil then table.remove(ops, i) end
+    end
+    pass(out, reason, culprit)
+  end)
+end
+
+-- A channel of what f returns: a value, or nil and an error of ch. Closing it ends the go block.
+local function answer(ch, f)
+  local out = M.chan(1)
+  return start(out, function()
+    local value, err = f(out)
+    if value ~= nil then put_open(out, value) end
+    pass(out, err, ch)
+  end)
+end
+local function fold(f, acc, ch, out)
+  local value, err = next_value(ch, out)
+  while value ~= nil do
+    acc = f(acc, value)
+    if M.is_reduced(acc) then return acc[1] end
+    value, err = next_value(ch, out)
+  end
+  if err ~= nil then return nil, err end
+  return acc
+end
+---A channel of the accumulator at the end of ch.
+function M.reduce(f, init, ch)
+  check("reduce", "call:function,chan:channel", f, ch)
+  return answer(ch, function(out) return fold(f, init, ch, out) end)
+end
+---The same, through a transducer.
+function M.transduce(xf, f, init, ch)
+  check("transduce", "call:transducer,call:function,chan:channel", xf, f, ch)
+  return answer(ch, function(out)
+    local step = xf(f)
+    local acc, err = fold(step, init, ch, out)
+    if err ~= nil then return nil, err end
+    return step(acc)
+  end)
+end
+---A channel of the list, to which the values of ch are appended.
+function M.into(list, ch)
+  expect(type(list) == "table" and not M.is_chan(list), "into: list", "a table", article(list))
+  check("into", "chan:channel", ch)
+  local function add(acc, value)
+    acc[#acc + 1] = value
+    return acc
+  end
+  return answer(ch, function(out) return fold(add, list, ch, out) end)
+end
+
+-- An iterator over a list, or the iterator itself.
+local function iterator(source, what)
+  if is_callable(source) then return source end
+  expect(type(source) == "table" and not M.is_chan(source), what, "a list or an iterator function", article(source))
+  local i = 0
+  return function()
+    i = i + 1
+    return source[i]
+  end
+end
+---Puts the values of a list or an iterator on a channel, and closes it at the end unless close_ch is false.
+function M.onto_chan(ch, source, close_ch)
+  check("onto_chan", "chan:channel,bool:close", ch, close_ch)
+  local next_one = iterator(source, "onto_chan")
+  local go = spawn(function()
+    local value = next_one()
+    while value ~= nil and put_open(ch, value) do value = next_one() end
+    if close_ch ~= false then close(ch) end
+  end)
+  return go
+end
+---A channel with the values of a list or an iterator.
+function M.to_chan(source)
+  local ch, next_one = M.chan(), iterator(source, "to_chan")
+  M.onto_chan(ch, next_one)
+  return ch
+end
+
+---Does one of several operations, { operation, f }, and calls its function. Options: priority, default = f.
+function M.alt(clauses)
+  expect(type(clauses) == "table" and clauses ~= M, "alt", "a list of clauses",
+    article(clauses) .. "; write rn.alt { { channel, function }, ... }")
+  local ops, n = {}, #clauses
+  for i = 1, n do
+    local clause = clauses[i]
+    if type(clause) ~= "table" or clause[1] == nil then
+      raise("alt: clause %d %s; write {channel, function} or {{channel, value}, function}", i,
+        type(clause) == "table" and "has no operation" or "is " .. article(clause))
+    end
+    check("alt", "call:clause " .. i, clause[2])
+    ops[i] = clause[1]
+  end
+  for key in next, clauses do
+    if type(key) == "number" and (key < 1 or key > n) then
+      raise("alt: clause %d is nil, although the list goes on", n + 1)
+    elseif type(key) ~= "number" and key ~= "priority" and key ~= "default" then
+      raise("alt: unknown option %q; known: default, priority", tostring(key))
+    end
+  end
+  local default, functions = clauses.default, {}
+  check("alt", "call?:default", default)
+  for i = 1, n do functions[i] = clauses[i][2] end -- the caller may change the list while this waits
+  local value, port, err, i = alts(ops, { priority = clauses.priority, nowait = default ~= nil }, true)
+  if not i then return default() end
+  return functions[i](value, port, err)
+end
+
+-- ---- mult and pub ----
+
+do -- (a function has at most 200 local variables)
+local Mult, Pub = {}, {}
+Mult.__index, Pub.__index = Mult, Pub
+
+local function forget(m, tap)
+  for i = 1, #m.taps do
+    if m.taps[i] == tap then
+      table.remove(m.taps, i)
+      m.changed:offer(true)
+      if not m.taps[1] and m.on_empty then m.on_empty() end
+      return
+    end
+  end
+end
+local function find(m, ch) for i = 1, #m.taps do if m.taps[i].ch == ch then return m.taps[i] end end end
+
+-- Gives a value to all taps. Those that have no room get it in the order in which they have.
+local function give(m, value)
+  local late = {}
+  for _, tap in ipairs { unpack(m.taps) } do
+    local accepted = try_put(tap.ch, value)
+    if not accepted then late[#late + 1] = tap end
+  end
+  while late[1] do
+    local ops, kept = { m.changed }, {}
+    for _, tap in ipairs(late) do
+      if find(m, tap.ch) == tap then
+        kept[#kept + 1] = tap
+        ops[#ops + 1] = { tap.ch, value }
+      end
+    end
+    if not kept[1] then return end
+    local _, _, _, i = alts(ops)
+    if i > 1 then table.remove(kept, i - 1) end
+    late = kept
+  end
+end
+local function end_mult(m, reason, from)
+  m.ended, m.reason = true, reason
+  local taps, is_passed = m.taps, false
+  m.taps, m.on_empty = {}, nil
+  for _, tap in ipairs(taps) do
+    if tap.closes and not is_passed then pass(tap.ch, reason, from) elseif tap.closes then close(tap.ch, reason) end
+    is_passed = is_passed or tap.closes
+  end
+  if reason ~= nil and not is_passed then keep_error(reason, nil, label(from), m) end
+end
+local function new_mult(source)
+  local m = setmetatable({ source = source, taps = {}, changed = M.chan(M.sliding_buffer(1)) }, Mult)
+  spawn(function()
+    local value, err = source:take()
+    while value ~= nil do
+      give(m, value)
+      value, err = source:take()
+    end
+    end_mult(m, err, source)
+  end)
+  return m
+end
+---A mult gives each value of a channel to all channels that are tapped on it.
+function M.mult(ch)
+  check("mult", "chan:channel", ch)
+  return new_mult(ch)
+end
+local function add_tap(m, ch, closes)
+  if m.ended then
+    if closes ~= false then
+      m.is_heard = true
+      close(ch, m.reason)
+    end
+  elseif find(m, ch) then find(m, ch).closes = closes ~= false
+  elseif not ch:closed() then
+    local tap = { ch = ch, closes = closes ~= false }
+    m.taps[#m.taps + 1] = tap
+    ch:done():take_async(function() forget(m, tap) end)
+  end
+  return ch
+end
+function M.tap(m, ch, close_ch)
+  expect_object(m, Mult, "mult", "tap")
+  check("tap", "chan:channel,bool:close", ch, close_ch)
+  if ch == m.source then raise "tap: the mult would feed its own source; tap another channel" end
+  return add_tap(m, ch, close_ch)
+end
+function M.untap(m, ch)
+  expect_object(m, Mult, "mult", "untap")
+  check("untap", "chan:channel", ch)
+  forget(m, find(m, ch))
+end
+function M.untap_all(m)
+  expect_object(m, Mult, "mult", "untap_all")
+  while m.taps[1] do forget(m, m.taps[1]) end
+end
+Mult.tap, Mult.untap, Mult.untap_all = M.tap, M.untap, M.untap_all
+
+---A pub gives each value of a channel to those that have subscribed to its topic.
+function M.pub(ch, topic_of, buffer_of)
+  check("pub", "chan:channel,call:topic function,call?:buffer function", ch, topic_of, buffer_of)
+  local p = setmetatable({ source = ch, buffer_of = buffer_of, topics = {}, n = 0 }, Pub)
+  spawn(function()
+    local value, err = ch:take()
+    while value ~= nil do
+      local ok, topic = call("the topic function of a pub", topic_of, value)
+      if ok and topic == nil then
+        ok, topic = false, "the topic function returned nil; return false for values without a topic"
+      end
+      if not ok then report(topic, nil, "the topic function of a pub") end
+      local m = ok and p.topics[topic]
+      if m then m.source:put(value) end
+      value, err = ch:take()
+    end
+    local all = {}
+    for _, m in next, p.topics do all[#all + 1] = m end
+    table.sort(all, function(a, b) return a.number < b.number end)
+    p.ended, p.reason = true, err
+    for i, m in ipairs(all) do if i == 1 then pass(m.source, err, ch) else close(m.source, err) end end
+    if err ~= nil and not all[1] then keep_error(err, nil, label(ch), p) end
+  end)
+  return p
+end
+function M.sub(p, topic, ch, close_ch)
+  expect_object(p, Pub, "pub", "sub")
+  if topic == nil then raise "sub: topic: a value other than nil expected" end
+  check("sub", "chan:channel,bool:close", ch, close_ch)
+  if ch == p.source then raise "sub: the pub would feed its own source; subscribe another channel" end
+  local m = p.topics[topic]
+  if not m and not p.ended and not ch:closed() then
+    m = new_mult(new_out(p.buffer_of and p.buffer_of(topic), "sub: the buffer of the topic"))
+    p.n, m.number = p.n + 1, p.n + 1
+    p.topics[topic] = m
+    function m.on_empty()
+      if p.topics[topic] == m then p.topics[topic] = nil end
+      close(m.source)
+    end
+  end
+  return add_tap(m or p, ch, close_ch)
+end
+function M.unsub(p, topic, ch)
+  expect_object(p, Pub, "pub", "unsub")
+  check("unsub", "chan:channel", ch)
+  if p.topics[topic] then M.untap(p.topics[topic], ch) end
+end
+function M.unsub_all(p, topic)
+  expect_object(p, Pub, "pub", "unsub_all")
+  for name, m in next, p.topics do if topic == nil or name == topic then M.untap_all(m) end end
+end
+Pub.sub, Pub.unsub, Pub.unsub_all = M.sub, M.unsub, M.unsub_all
+
+end
+
+-- ---- pipelines and pmap ----
+
+do
+-- Runs at most n jobs at a time. A job gives its results by a channel, and counts until they have been delivered; with
+-- a wider window until it has closed that channel. `it` has
+--   n, window, to, closes  whether `to` closes at the end
+--   from, next             the channel, or a function that returns the next value
+--   begin(value, result)   starts the go block of a job
+--   ended(job, ok, value, err, is_cancellation, trace)  its hook
+--   ends_with(err)         called when a job has closed its channel with an error
+local function run_jobs(it)
+  local to, halt, queue = it.to, new_chan("none", 0), M.chan(LARGEST)
+  local bell, busy, waiting, delivering, n = M.chan(M.sliding_buffer(1)), 0, 0, 0, 0
+  it.jobs, it.halt, it.n_begun = {}, halt, 0
+  local function ring() bell:offer(true) end
+  local function leave()
+    delivering = delivering - 1
+    if delivering == 0 then pass(it.closes and to, it.reason, it.culprit or to) end
+  end
+  local function deliver()
+    local job = queue:take()
+    while job do
+      local value, err = job.result:take()
+      while value ~= nil do
+        if not (it.first_failed and job.number > it.first_failed) then put_open(to, value) end
+        value, err = job.result:take()
+      end
+      if err ~= nil then it.ends_with(err) end
+      waiting = waiting - 1
+      if it.window <= it.n then busy = busy - 1 end
+      ring()
+      job = queue:take()
+    end
+    leave()
+  end
+  local function begin(value)
+    n, busy, waiting = n + 1, busy + 1, waiting + 1
+    it.n_begun = n
+    local job = { number = n, value = value, result = new_chan("fixed", it.places) }
+    if it.places == 0 then job.result = new_chan("none", 0) end
+    job.go = it.begin(value, job.result)
+    it.jobs[n] = job
+    job.go.ended = function(ok, result, err, is_cancellation, trace)
+      it.jobs[job.number] = nil
+      return it.ended(job, ok, result, err, is_cancellation, trace)
+    end
+    if it.window > it.n then
+      job.result:done():take_async(function()
+        busy = busy - 1
+        ring()
+      end)
+    end
+    if delivering < (it.is_ordered and 2 or it.n + 1) then
+      delivering = delivering + 1
+      spawn(deliver)
+    end
+    queue:offer(job)
+  end
+  to:done():take_async(function() close(halt) end)
+  delivering = 1
+  spawn(function()
+    while not halt.is_closed do
+      if busy < it.n and waiting < it.window then
+        local value, err
+        if it.next then value = it.next() else value, err = next_value(it.from, halt) end
+        if err ~= nil and it.reason == nil then it.reason, it.culprit = err, it.from end
+        if value == nil or halt.is_closed then break end
+        begin(value)
+      else
+        alts({ halt, bell }, PRIORITY)
+      end
+    end
+    close(queue)
+    leave()
+  end).ended = function(ok, _, err)
+    if ok then return nil end
+    it.reason, it.culprit = err, to
+    close(queue)
+    leave()
+    return to
+  end
+  return to
+end
+
+local function check_window(what, window, n)
+  expect(CHECKS.n(window, n), what .. ": window", ("an integer of at least %d"):format(n), describe(window))
+end
+local function pipeline(what, is_ordered, n, to, af, from, closes, window, ex_handler)
+  check(what, "n:n,chan:to,call:af,chan:from,bool:close,call?:ex_handler", n, to, af, from, closes, ex_handler)
+  local it = { n = n, window = window or n, to = to, from = from, closes = closes ~= false, is_ordered = is_ordered,
+    places = 0 }
+  check_window(what, it.window, n)
+  local function instead(err, trace)
+    local value
+    if ex_handler then value = M.go(ex_handler, err):take() else report(err, trace, "a job of a pipeline") end
+    if value ~= nil then put_open(to, value) end
+  end
+  function it.begin(value, result) return spawn(af, value, result) end
+  function it.ended(job, ok, _, err, _, trace)
+    if ok then return nil end
+    if err == nil then err = "a job of a pipeline has raised nil" end
+    if ex_handler and not job.result.is_closed then
+      close(job.result, err)
+    else
+      report(err, trace, "a job of a pipeline")
+      close(job.result)
+    end
+    job.go.is_heard = true
+  end
+  it.ends_with = instead
+  return run_jobs(it)
+end
+---Calls af(value, result) with each value of a channel, n at a time; what it puts on result comes in order.
+function M.pipeline_async(n, to, af, from, closes, opts)
+  local o = expect_options(opts, "pipeline_async", "ex_handler", "window")
+  return pipeline("pipeline_async", true, n, to, af, from, closes, o.window, o.ex_handler)
+end
+---The same, in the order in which it comes.
+function M.pipeline_async_unordered(n, to, af, from, closes, opts)
+  local o = expect_options(opts, "pipeline_async_unordered", "ex_handler")
+  return pipeline("pipeline_async_unordered", false, n, to, af, from, closes, nil, o.ex_handler)
+end
+---Sends the values of a channel through a transducer, n at a time.
+function M.pipeline(n, to, xf, from, closes, ex_handler)
+  check("pipeline", "n:n,chan:to,call:transducer", n, to, xf)
+  return pipeline("pipeline", true, n, to, function(value, result)
+    local out = M.chan(1, xf, ex_handler)
+    out:put(value)
+    close(out)
+    value = out:take()
+    while value ~= nil and put_open(result, value) do value = out:take() end
+    close(result)
+  end, from, closes, nil, ex_handler)
+end
+
+local function pmap(what, is_ordered, n, f, from, opts)
+  check(what, "n:n,call:f,call?:ex_handler", n, f, opts.ex_handler)
+  if not is_callable(from) and (type(from) ~= "table" or from == M) then
+    raise("%s: from: a channel, a list or an iterator function expected, got %s", what, article(from))
+  end
+  local window = opts.window or n * 16
+  check_window(what, window, n)
+  local to = new_out(opts.buffer, what .. ": buffer")
+  local it = { n = n, window = is_ordered and window or n, to = to, closes = true, is_ordered = is_ordered, places = 1,
+    from = from, next = not M.is_chan(from) and iterator(from, what) or nil }
+  local function cancel_later(number, reason)
+    for i = number + 1, it.n_begun do
+      local job = it.jobs[i]
+      if job then
+        job.is_cancelled = true
+        cancel(job.go, reason)
+      end
+    end
+  end
+  function it.begin(value) return spawn(f, value) end
+  function it.ended(job, ok, value, err, is_cancellation)
+    if ok and value ~= nil then try_put(job.result, value) end
+    local has_failed = (not ok or err ~= nil and value == nil) and not job.is_cancelled
+    if not has_failed or to.is_closed then
+      close(job.result)
+      return nil
+    end
+    job.go.is_heard = true
+    if opts.ex_handler and not is_cancellation and not job.is_handled then
+      job.is_handled, job.go = true, spawn(opts.ex_handler, err, job.value)
+      it.jobs[job.number] = job
+      job.go.ended = function(...)
+        it.jobs[job.number] = nil
+        return it.ended(job, ...)
+      end
+      return nil
+    end
+    if not it.first_failed or job.number < it.first_failed then
+      it.first_failed, it.reason, it.culprit = job.number, err, job.go
+    end
+    close(job.result)
+    close(it.halt)
+    cancel_later(job.number, err)
+  end
+  function it.ends_with() end
+  to:done():take_async(function()
+    cancel_later(0, ("the result channel of this %s was closed"):format(what))
+  end)
+  return run_jobs(it)
+end
+---Calls a function with each value of a channel, a list or an iterator, n at a time, and gives the results in order.
+function M.pmap(n, f, from, opts)
+  return pmap("pmap", true, n, f, from, expect_options(opts, "pmap", "buffer", "ex_handler", "window"))
+end
+---The same, in the order in which they come.
+function M.pmap_unordered(n, f, from, opts)
+  return pmap("pmap_unordered", false, n, f, from, expect_options(opts, "pmap_unordered", "buffer", "ex_handler"))
+end
+
+end
+
+-- ---- scopes ----
+
+do
+local TimedOut = { code = "timeout", __tostring = function(err) return err.message end,
+  __concat = function(a, b) return tostring(a) .. tostring(b) end }
+for name, method in next, string do TimedOut[name] = function(err, ...) return method(tostring(err), ...) end end
+TimedOut.__index = TimedOut
+---Whether an error is that of a time limit.
+function M.is_timeout(err) return getmetatable(err) == TimedOut end
+
+local Scope = {}
+Scope.__index = Scope
+
+local function cancel_all(s, reason)
+  s.is_cancelled = true
+  for i = 1, s.n do if s.members[i] then cancel(s.members[i], reason) end end
+end
+local function fail(s, reason) if not s.raises then s.raises, s.reason = true, reason end end
+local function add_member(s, f, ...)
+  local go, number = spawn(f, ...), s.n + 1
+  s.n, s.living, s.members[number] = number, s.living + 1, go
+  function go.ended(ok, _, err, is_cancellation)
+    s.members[number], s.living = nil, s.living - 1
+    if number == 1 then s.body_error = err end
+    if not ok and not is_cancellation then
+      if err == nil then err = "a go block of the scope raised nil, or had its coroutine closed" end
+      if s.raises and s.reason == s.late and err ~= s.late then
+        s.late.message = ("%s; cancelled, it raised: %s"):format(s.late.message, tostring(err))
+        go.is_heard = true
+      elseif not s.raises then
+        fail(s, err)
+        go.is_heard = true
+        if not s.is_cancelled then cancel_all(s, err) end
+      end
+    end
+    if s.living == 0 then close(s.idle) end
+  end
+  return go
+end
+---Starts a go block of the scope.
+function Scope:go(f, ...)
+  expect_object(self, Scope, "scope", "go")
+  check("scope:go", "call:", f)
+  if self.idle.is_closed then
+    raise "scope:go: the scope has ended; start go blocks before its last one ends, or with rn.go"
+  end
+  local go = add_member(self, f, ...)
+  if self.is_cancelled then cancel(go, self.reason) end
+  return go
+end
+---Cancels all go blocks of the scope.
+function Scope:cancel(reason)
+  expect_object(self, Scope, "scope", "cancel")
+  if self.idle.is_closed then return false end
+  if reason == nil then reason = "cancelled" end
+  if not self.is_cancelled then self.reason = reason end
+  cancel_all(self, reason)
+  return true
+end
+
+-- Waits for a channel to close. Returns the cancellation that ended the wait, or the error of a deadlock.
+local function wait_for_end(go, ch)
+  if not go then
+    local ok, err = pcall(chan.take, ch)
+    return not ok and { reason = err } or nil
+  end
+  if threads then park_thread(go, enqueue_take, ch) else co_yield(enqueue_take, ch) end
+  local it = go.on
+  if not it or go[1] ~= EMPTY or it.is_told then return nil end
+  go.on = false
+  return it
+end
+
+---Calls a function and returns when it, and the go blocks that it has started with s:go, have ended.
+function M.scope(f, opts)
+  check("scope", "call:", f)
+  local timeout = expect_options(opts, "scope", "timeout").timeout
+  if timeout ~= nil then
+    expect(type(timeout) == "number" and timeout >= 0 and timeout < huge, "scope: timeout",
+      "a number of milliseconds, at least 0,", describe(timeout))
+  end
+  local go, failures, timer, last = check_can_wait "scope", 0, nil, nil
+  local s = setmetatable({ members = {}, n = 0, living = 0, idle = new_chan("none", 0) }, Scope)
+  local function keep(...) s.results = { n = select("#", ...), ... } end
+  local function expire()
+    local others = s.living - (s.members[1] and 1 or 0)
+    local text = others == 1 and "1 go block" or others .. " go blocks"
+    if s.members[1] then text = others == 0 and "its body" or "its body and " .. text end
+    local message = ("scope: %s had not ended after %s ms"):format(text, tostring(timeout))
+    s.late = setmetatable({ message = message }, TimedOut)
+    fail(s, s.late)
+    cancel_all(s, s.late)
+  end
+  add_member(s, function() keep(f(s)) end)
+  if timeout then
+    timer = { deadline = M.now() + timeout, call = expire }
+    add_timer(timer)
+  end
+  while not s.idle.is_closed do
+    local it = wait_for_end(go, s.idle)
+    if it then
+      last, failures = it, failures + (go and 0 or 1)
+      fail(s, it.reason)
+      cancel_all(s, it.reason)
+      if failures > 1 then error(s.reason, 0) end
+    end
+  end
+  if timer then timer.withdrawn = true end
+  if last and go then last.is_told, go.on = true, last end
+  if s.raises then error(s.reason, 0) end
+  if s.results then return unpack(s.results, 1, s.results.n) end
+  error(s.body_error, 0)
+end
+
+end
+
 -- ---- simulations ----
 
 M.sim = {}
+local last_elapsed = 0
 
--- Runs f in a world of its own, with virtual time. Returns what run_main does, and how much time has passed.
-local function simulate(what, f, choose_ready, choose_any)
+-- Go blocks that the program has started and that wait for ever.
+local function leaked(title)
+  local waiting = list_waiting()
+  local n = select(2, waiting:gsub("\n", ""))
+  return n > 0 and title .. (n == 1 and "1 go block waits for ever" or n .. " go blocks wait for ever") .. waiting
+end
+
+-- Runs f in a world of its own, with virtual time. Returns whether it has not failed; its results, or the error; and
+-- what kind of failure that is.
+local function simulate(what, opts, choose_ready, choose_any, f, ...)
   check_outside(what)
-  local outer, outer_threads = world, threads
+  local outer, outer_threads, seed = world, threads, random(2147483647)
   world, threads = new_world(), nil
   world.time, world.choose_ready, world.choose = 0, choose_ready, choose_any
-  local ok, results = run_main(what, f)
-  report_untaken(huge)
-  local elapsed = world.time
-  world, threads = outer, outer_threads
-  return ok, results, elapsed
+  world.steps, world.untaken_fail = opts.steps, opts.untaken_fail
+  math.randomseed(opts.seed or 1)
+  local ok, is_ok, results = pcall(run_main, what, f, ...)
+  local kind = ok and (world.is_deadlock and "deadlock" or "error") or "livelock"
+  if ok and is_ok and opts.leaks then
+    ok, results = pcall(run_while, { true }, 1)
+    is_ok, kind, results = ok and not leaked "", ok and "leak" or "livelock", ok and leaked "" or results
+  elseif not ok then
+    is_ok, results = false, is_ok
+  end
+  if ok and not world.failure then pcall(report_untaken, huge) end
+  if world.failure and is_ok then is_ok, kind, results = false, "error", world.failure.err end
+  last_elapsed = world.time
+  world, threads, current, is_driving = outer, outer_threads, false, false
+  math.randomseed(seed)
+  return is_ok, results, kind
 end
 
 ---Runs f as a go block under virtual time: when all go blocks wait, time jumps to the next deadline.
----@param f fun(): ...
----@param opts? { seed?: integer, shuffle?: boolean }
-function M.sim.run(f, opts)
-  local state = (opts and opts.seed or 1) % 2147483647 + 1
+---@param f fun(...): ...
+---@param opts? { seed?: integer, shuffle?: boolean, leaks?: boolean }
+function M.sim.run(f, opts, ...)
+  check("sim.run", "call:", f)
+  local o = expect_options(opts, "sim.run", "leaks", "seed", "shuffle")
+  local state = (o.seed or 1) % 2147483647 + 1
   local function pick(n)
     state = state * 48271 % 2147483647
-    return state % n + 1
+    return floor(state / 7) % n + 1
   end
-  local ok, results = simulate("sim.run", f, opts and opts.shuffle and pick, pick)
-  if not ok then error(results, 0) end
+  local ok, results, kind = simulate("sim.run", o, o.shuffle and pick, pick, f, ...)
+  if not ok then error(kind == "leak" and "leak: " .. results or results, 0) end
   return unpack(results, 1, results.n)
 end
 
----Runs f in every order: each choice of the next go block, and of the operation that an alts does, in turn.
+---Runs f(seed) with each of the seeds 1 to n, shuffled.
+function M.sim.each_seed(n, f, opts)
+  check("sim.each_seed", "n:number of seeds,call:", n, f)
+  local o = expect_options(opts, "sim.each_seed", "leaks")
+  for seed = 1, n do
+    local ok, err = pcall(M.sim.run, f, { seed = seed, shuffle = true, leaks = o.leaks }, seed)
+    if not ok then error(("with seed %d: %s"):format(seed, tostring(err)), 0) end
+  end
+end
+
+---The virtual time of the running simulation in ms, or of the last one.
+function M.sim.elapsed() return world.time or last_elapsed end
+
+---A choice of the simulation, from 1 to n.
+function M.sim.choose(n)
+  check("sim.choose", "n:how many there are", n)
+  if not world.choose then raise "sim.choose: there is nothing to choose outside a simulation" end
+  return n > 1 and world.choose(n) or 1
+end
+
+-- The story of a run: where each go block waits at the end of its turn. Longer stories are runnel's.
+local function place(text) return (text:match "[^/\\]*$") end
+function tell(go, how)
+  local name = go == world.main and "f" or go.name_in_story
+  if not name then
+    name = place(name_of(go.f))
+    story[name] = (story[name] or 0) + 1
+    name = name .. (story[name] > 1 and " #" .. story[name] or "")
+    go.name_in_story = name
+  end
+  local on, text = go.on, how == DONE and "ends" or "ends with an error"
+  if HOW[how] then
+    text = how == sleep and "sleeps" or on and "waits: " .. operation(on) or "yields"
+    text = ("%s (%s)"):format(text, place(line_of(go.co)))
+  end
+  if story.time ~= world.time then story[#story + 1] = ("  at %s ms:"):format(world.time) end
+  story.time, story.turn = world.time, story.turn + 1
+  story[#story + 1] = ("%3d   %-14s %s"):format(story.turn, name, text)
+end
+local TOLD = 40 -- lines of a story
+local function with_story(run)
+  story = { turn = 0, time = 0 }
+  run()
+  local lines = story
+  story = nil
+  local from = max(1, #lines - TOLD + 1)
+  return (from > 1 and ("  ... %d lines, then:\n"):format(from - 1) or "") .. table.concat(lines, "\n", from)
+end
+
+---Runs f in every order: each choice of the next go block, of the operation that an alts does, and of sim.choose, in
+---turn. An error, a deadlock or a leak raises, with a story.
 ---@param f fun()
----@param opts? { schedules?: integer } how many are run at most
+---@param opts? { schedules?: integer, seconds?: number, steps?: integer, leaks?: boolean, schedule?: string }
 ---@return { schedules: integer, all: boolean }
 function M.sim.explore(f, opts)
+  check("sim.explore", "call:", f)
+  local o = expect_options(opts, "sim.explore", "leaks", "schedule", "schedules", "seconds", "steps", "untaken")
   local path, schedules, depth = {}, 0, 0
+  local till = o.seconds and os.clock() + o.seconds or huge
+  for number in (o.schedule or ""):gmatch "%d+" do path[#path + 1] = { chosen = tonumber(number), n = huge } end
   local function pick(n)
     depth = depth + 1
     if not path[depth] then path[depth] = { chosen = 1, n = n } end
-    return path[depth].chosen
+    return path[depth].chosen <= n and path[depth].chosen or 1
+  end
+  local how = { leaks = o.leaks ~= false, steps = o.steps or 10000, untaken_fail = o.untaken == nil }
+  local function run()
+    depth = 0
+    return simulate("sim.explore", how, pick, pick, f)
   end
   repeat
-    depth, schedules = 0, schedules + 1
-    local ok, err = simulate("sim.explore", f, pick, pick)
-    if not ok then error(("sim.explore: %s (schedule %d)"):format(tostring(err), schedules), 0) end
+    schedules = schedules + 1
+    local ok, err, kind = run()
+    if not ok then
+      local choices, text = {}, kind .. ": " .. tostring(err):gsub("^deadlock: ", "")
+      for i = 1, depth do choices[i] = path[i].chosen end
+      local lines = with_story(run)
+      error(("sim.explore: %s (schedule %d)\n%s\nTo replay: sim.explore(f, { schedule = %q })"):format(
+        text, schedules, lines, table.concat(choices, " ")), 0)
+    end
+    if o.schedule then return { schedules = 1, all = false } end
+    for i = #path, depth + 1, -1 do path[i] = nil end
     while path[1] and path[#path].chosen == path[#path].n do path[#path] = nil end
     if not path[1] then return { schedules = schedules, all = true } end
     path[#path].chosen = path[#path].chosen + 1
-  until schedules == (opts and opts.schedules)
+  until schedules == o.schedules or os.clock() > till
   return { schedules = schedules, all = false }
 end
 
