@@ -259,7 +259,7 @@ local function take_turn(till)
   if not host.turn or world.time then return false end
   local untaken = world.untaken[1]
   if not till and untaken then till = untaken.deadline end
-  return host.turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil
+  return host.turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil or is_ready()
 end
 
 -- A coroutine runs one go block after another. It leaves the results of the last in `returned`.
@@ -1022,6 +1022,7 @@ function run_while(target, key, is_awaited)
   is_driving = true
   local is_over = drive(target, key, is_awaited)
   is_driving = outer
+  if world.first or world.timers.n > 0 then kick() end -- the host's loop goes on with them
   return is_over
 end
 
@@ -2405,7 +2406,8 @@ end
 ---@return { schedules: integer, all: boolean }
 function M.sim.explore(f, opts)
   check("sim.explore", "call:", f)
-  local o = expect_options(opts, "sim.explore", "leaks", "schedule", "schedules", "seconds", "steps", "untaken")
+  local o = expect_options(opts, "sim.explore", "leaks", "raise", "schedule", "schedules", "seconds", "steps",
+    "untaken")
   local path, schedules, depth = {}, 0, 0
   local till = o.seconds and os.clock() + o.seconds or huge
   for number in (o.schedule or ""):gmatch "%d+" do path[#path + 1] = { chosen = tonumber(number), n = huge } end
@@ -2426,8 +2428,10 @@ function M.sim.explore(f, opts)
       local choices, text = {}, kind .. ": " .. tostring(err):gsub("^deadlock: ", "")
       for i = 1, depth do choices[i] = path[i].chosen end
       local lines = with_story(run)
-      error(("sim.explore: %s (schedule %d)\n%s\nTo replay: sim.explore(f, { schedule = %q })"):format(
-        text, schedules, lines, table.concat(choices, " ")), 0)
+      text = ("sim.explore: %s (schedule %d)\n%s\nTo replay: sim.explore(f, { schedule = %q })"):format(
+        text, schedules, lines, table.concat(choices, " "))
+      if o.raise then o.raise(err, text) end -- runnel.lite.testing keeps what kind of failure it is
+      error(text, 0)
     end
     if o.schedule then return { schedules = 1, all = false } end
     for i = #path, depth + 1, -1 do path[i] = nil end
