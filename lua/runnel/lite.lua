@@ -2321,8 +2321,9 @@ local function simulate(what, opts, choose_ready, choose_any, f, ...)
   local ok, is_ok, results = pcall(run_main, what, f, ...)
   local kind = ok and (world.is_deadlock and "deadlock" or "error") or "livelock"
   if ok and is_ok and opts.leaks then
-    ok, results = pcall(run_while, { true }, 1)
-    is_ok, kind, results = ok and not leaked "", ok and "leak" or "livelock", ok and leaked "" or results
+    local has_ended, why = pcall(run_while, { true }, 1)
+    local leak = has_ended and leaked ""
+    if leak or not has_ended then is_ok, kind, results = false, leak and "leak" or "livelock", leak or why end
   elseif not ok then
     is_ok, results = false, is_ok
   end

@@ -135,7 +135,7 @@ describe("runnel.lite in Neovim", function()
 
   -- ---- the page ----
 
-  local function write_page(dir)
+  local function write_page()
     dir:write("picker.lua", pages.block(PAGE, "Starts search(query)"))
     dir:write("find.lua", pages.block(PAGE, "function M.open"))
     dir:write("test.lua", pages.block(PAGE, "shows only what the last query has found"))
@@ -143,7 +143,7 @@ describe("runnel.lite in Neovim", function()
   end
 
   it_in_nvim("has a picker that cancels the last search, on " .. PAGE, function()
-    write_page(dir)
+    write_page()
     assert.equal("grep found: ./hello.txt:1:hello there\nkilled\nthe new one\nclosed\n", nvim [[
       local nvim, rn = ...
       local find = require "find"
@@ -179,16 +179,18 @@ describe("runnel.lite in Neovim", function()
   end)
 
   it_in_nvim("has a test that passes in Neovim, too, on " .. PAGE, function()
-    write_page(dir)
+    write_page()
     dir:write("main.lua", 'print = function(text) io.stdout:write(text, "\\n") end dofile "run.lua" vim.cmd "qa!"')
     assert.equal("passed\n", programs.run(dir, "exec nvim --headless -u NONE -i NONE -n +'luafile main.lua'"))
   end)
 
   for _, interpreter in ipairs { "lua5.1", "luajit", "lua5.4" } do
-    programs.it(busted, interpreter)("has a test that passes on " .. interpreter .. ", and finds a fault, on " .. PAGE, function()
-      write_page(dir)
+    local title = "has a test that passes on %s, and finds a fault, on %s"
+    programs.it(busted, interpreter)(title:format(interpreter, PAGE), function()
+      write_page()
       assert.equal("passed\n", programs.run(dir, interpreter .. " run.lua"))
-      local code, n = dir:read("picker.lua"):gsub("found, lines, tick = search%(value%), {}", "found, tick = search(value)")
+      local right, wrong = "found, lines, tick = search%(value%), {}", "found, tick = search(value)"
+      local code, n = dir:read("picker.lua"):gsub(right, wrong)
       assert.equal(1, n)
       dir:write("picker.lua", code)
       local ok, message = pcall(programs.run, dir, interpreter .. " run.lua")
