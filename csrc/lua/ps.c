@@ -51,22 +51,6 @@ static bool set_thread(lua_State *L, int at) {
 /* The names of states, by AltState. */
 static const char *const states_of_go[] = {"running", "parked", "sleeping", "ready", "dead", "new"};
 
-void ps_push_counts(lua_State *L) {
-  enum { STATES = sizeof states_of_go / sizeof *states_of_go };
-  const Sched *S = sched_self(L);
-  lua_Integer counts[STATES] = {0};
-  for (uint32_t i = 1; i <= root_count(S); i++) {
-    const Go *go = root_push_at(L, i);
-    if (go && !chan_is_hidden(&go->chan) && go->alt.state < STATES) counts[go->alt.state]++;
-    lua_pop(L, 1);
-  }
-  lua_createtable(L, 0, STATES);
-  for (int i = 0; i < STATES; i++) {
-    lua_pushinteger(L, counts[i]);
-    lua_setfield(L, -2, states_of_go[i]);
-  }
-}
-
 void ps_push_entry(lua_State *L, Go *go, int at) {
   const Alt *alt = &go->alt;
   lua_createtable(L, 0, 8);
@@ -268,4 +252,49 @@ static int walk(lua_State *L, int status, lua_KContext alt) {
 int ps_walk(lua_State *L) {
   begin(L, false);
   return walk(L, LUA_OK, 0);
+}
+
+/* ---- counting them ---- */
+
+enum { STATES = sizeof states_of_go / sizeof *states_of_go };
+
+/* The state of a count, a userdata at AT_WALK. */
+typedef struct Count {
+  uint32_t n, i;               /* go blocks in the list; how many of them were looked at */
+  lua_Integer by_state[STATES]; /* how many were in each state */
+} Count;
+
+static void count_part(lua_State *L, Count *c) {
+  for (uint32_t part = 0; c->i < c->n && part < PART_FOUND; part++) {
+    const Go *go = root_push_listed(L, AT_LIST, ++c->i);
+    if (go && !chan_is_hidden(&go->chan) && go->alt.state < STATES) c->by_state[go->alt.state]++;
+    lua_pop(L, 1);
+  }
+}
+
+static const Operation COUNT = {.name = "metrics"};
+
+static int count(lua_State *L, int status, lua_KContext alt) {
+  Sched *S = sched_self(L);
+  if (status != LUA_OK) (void)park_resumed(L, (Alt *)alt);
+  lua_settop(L, AT_LIST);
+  Count *c = (Count *)lua_touserdata(L, AT_WALK);
+  count_part(L, c);
+  while (c->i < c->n) {
+    if (turn_between(L, S)) return park_yield(L, S, &COUNT, count);
+    count_part(L, c);
+  }
+  lua_createtable(L, 0, STATES);
+  for (int i = 0; i < STATES; i++) {
+    lua_pushinteger(L, c->by_state[i]);
+    lua_setfield(L, -2, states_of_go[i]);
+  }
+  return 1;
+}
+
+int ps_count(lua_State *L) {
+  lua_settop(L, 0);
+  Count *c = (Count *)lua_newuserdatauv(L, sizeof *c, 0);
+  *c = (Count){.n = root_push_list(L)};
+  return count(L, LUA_OK, 0);
 }

@@ -15,7 +15,8 @@ int ps_walk(lua_State *L);
    and leaks, at once. Empties L first. */
 void ps_push_report(lua_State *L);
 
-/* Pushes a table with the number of go blocks in each state, as ps names them. */
-void ps_push_counts(lua_State *L);
+/* states() -> the number of go blocks in each state, as ps names them, of those that are not hidden. The others have turns
+   as in ps: each is counted in the state in which it was when it was looked at. */
+int ps_count(lua_State *L);
 
 #endif

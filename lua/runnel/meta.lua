@@ -960,8 +960,11 @@ function core.internal.watch(f) end
 ---@param is_on boolean
 function core.internal.measure(is_on) end
 
----Numbers of go blocks by state, and what the core has counted and measured.
+---Numbers of go blocks by state. With many of them, the others run meanwhile.
 ---@return table<string, integer> states
+function core.internal.states() end
+
+---What the core has counted and measured.
 ---@return integer reported errors
 ---@return number waited ms that the loop has waited; 0 if it is not measured
 ---@return number longest ms of its longest turn since the last call

@@ -110,7 +110,7 @@ end
 local Counter = {}
 Counter.__index = Counter
 
-local function counter() return setmetatable({ sums = {}, seen = {}, now = {} }, Counter) end
+local function counter() return setmetatable({ sums = {}, seen = in_parts.map(), now = in_parts.map() }, Counter) end
 
 -- What has `total` so far belongs to `name`. Returns the sum.
 function Counter:add(name, source, total)
@@ -119,7 +119,7 @@ function Counter:add(name, source, total)
   return sum
 end
 
-function Counter:finish() self.seen, self.now = self.now, {} end
+function Counter:finish() self.seen, self.now = self.now, in_parts.map() end
 
 -- What lasts from call to call; nil while the metrics are off.
 local active
@@ -265,8 +265,9 @@ function metrics.metrics(on)
     return nil
   end
   if not active then begin() end
-  local states, errors, waited, longest, blocked = internal.measured()
+  local states = internal.states()
   states.dead = nil
+  local errors, waited, longest, blocked = internal.measured()
   local numbers = setmetatable({
     go_blocks = states, channels = read_channels(), flows = {}, queues = {}, pools = {}, http = {},
     threads = living.threads and living.threads() or 0, errors = errors,

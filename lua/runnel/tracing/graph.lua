@@ -52,7 +52,7 @@ end
 
 -- The go blocks that put on each channel and that take from it: id -> { n =, ends = set of texts }.
 local function ends_of(edges)
-  local all = {}
+  local all = in_parts.map()
   local function add(id, text)
     local found = all[id] or { n = 0, ends = {} }
     all[id] = found
@@ -105,23 +105,22 @@ local function alike(list, ends)
   return lists
 end
 
-local function sum(list, field)
-  local total = 0
-  for _, stats in ipairs(list) do total = total + (stats[field] or 0) end
-  return total
-end
-
 -- Names before 1.0.
 local Node = { __index = renamed.fields("node", { puts = "puts_waiting", takes = "takes_waiting" }) }
 
 -- The node of channels that are alike, or of one channel.
 local function channel_node(list, name)
   local first, is_closed = list[1], true
-  for _, stats in ipairs(list) do is_closed = is_closed and stats.closed end
+  local sums = { values = 0, capacity = 0, puts_waiting = 0, takes_waiting = 0 }
+  for i, stats in ipairs(list) do
+    in_parts.rest(i)
+    is_closed = is_closed and stats.closed
+    for field, sum in pairs(sums) do sums[field] = sum + (stats[field] or 0) end
+  end
   return setmetatable({ kind = "channel", key = "channel " .. first.id, id = first.id, name = name,
-    values = sum(list, "values"), capacity = sum(list, "capacity"), buffer = first.buffer,
-    puts_waiting = sum(list, "puts_waiting"), takes_waiting = sum(list, "takes_waiting"),
-    closed = is_closed, count = #list > 1 and #list or nil, channel = #list == 1 and first.channel or nil }, Node)
+    values = sums.values, capacity = sums.capacity, buffer = first.buffer, puts_waiting = sums.puts_waiting,
+    takes_waiting = sums.takes_waiting, closed = is_closed, count = #list > 1 and #list or nil,
+    channel = #list == 1 and first.channel or nil }, Node)
 end
 
 -- Adds a node for each channel that has a name, and for each group of channels without one. by_key then has the node of
@@ -300,7 +299,7 @@ function graph.graph(on)
     return nil
   end
   graph.count(true)
-  local nodes, by_key, edges = {}, {}, {}
+  local nodes, by_key, edges = {}, in_parts.map(), {}
   local list, lost = recorder.edges()
   list = in_parts.sort(list, function(a, b)
     if a.channel ~= b.channel then return (a.channel or math.huge) < (b.channel or math.huge) end

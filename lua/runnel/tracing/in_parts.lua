@@ -26,6 +26,33 @@ function in_parts.hold(parts)
   end
 end
 
+-- The number of the part of a map that has the key: keys are integers, most of them consecutive, or strings that
+-- differ near their ends.
+local function place_of(key)
+  if math.type(key) == "integer" then return key >> 10 end
+  if type(key) ~= "string" then return 0 end
+  local a, b, c = string.byte(key, -3, -1)
+  return -1 - ((a or 0) << 6 ~ (b or 0) << 3 ~ (c or 0)) -- no integer has these
+end
+
+---Makes a map to which a key can be added quickly however many it has: when a table of Lua grows, all of its keys move.
+---`pairs` does not list the keys.
+---@return table
+function in_parts.map()
+  local parts = {}
+  return setmetatable({}, {
+    __index = function(_, key)
+      local part = parts[place_of(key)]
+      return part and part[key]
+    end,
+    __newindex = function(_, key, value)
+      local place = place_of(key)
+      local part = parts[place] or {}
+      parts[place], part[key] = part, value
+    end,
+  })
+end
+
 -- The channels that the trace lists, newest first, some of them perhaps twice; the name of each; and whether that is
 -- the line that made it.
 local function all_channels()
@@ -47,7 +74,7 @@ end
 ---whether that is the line that made it
 function in_parts.channels()
   local chs, names, unnamed = all_channels()
-  local seen, i = {}, #chs + 1
+  local seen, i = in_parts.map(), #chs + 1
   return function()
     while i > 1 do
       i = i - 1
