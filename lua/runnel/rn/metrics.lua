@@ -12,6 +12,7 @@ local living = require "runnel.internal.living"
 local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 
+local in_parts = require "runnel.tracing.in_parts"
 local internal = core.internal
 local recorder = internal.trace
 
@@ -109,7 +110,7 @@ end
 local Counter = {}
 Counter.__index = Counter
 
-local function counter() return setmetatable({ sums = {}, seen = {}, now = {} }, Counter) end
+local function counter() return setmetatable({ sums = {}, seen = in_parts.map(), now = in_parts.map() }, Counter) end
 
 -- What has `total` so far belongs to `name`. Returns the sum.
 function Counter:add(name, source, total)
@@ -118,17 +119,17 @@ function Counter:add(name, source, total)
   return sum
 end
 
-function Counter:finish() self.seen, self.now = self.now, {} end
+function Counter:finish() self.seen, self.now = self.now, in_parts.map() end
 
 -- What lasts from call to call; nil while the metrics are off.
 local active
 
 local function begin()
-  recorder.hold "l"
-  internal.measure(true)
   local function names() return { known = {}, count = 0 } end
   active = { channels = names(), flows = names(), stages = names(), queues = names(), pools = names(),
     servers = names(), counters = {} }
+  internal.measure(true)
+  in_parts.hold "l"
 end
 
 local function stop()
@@ -147,8 +148,6 @@ local function count(row, field, kind, name, source, total)
 end
 
 -- ---- what is read ----
-
-local PART <const> = 500 -- channels that are read without a pause: less than a millisecond
 
 local function row_of(rows, name, fields)
   local row = rows[name]
@@ -177,11 +176,9 @@ end
 
 -- The channels by name; those without a name by the line that made them.
 local function read_channels()
-  local rows, places = {}, recorder.names()
-  for i, ch in ipairs(recorder.chans()) do
-    local ok, stats = pcall(ch.stats, ch)
-    if ok then add_channel(rows, stats, places[stats.id]) end
-    if i % PART == 0 then core.yield() end
+  local rows = {}
+  for stats, _, name in in_parts.channels() do
+    add_channel(rows, stats, name)
     if not active then return rows end -- ended meanwhile
   end
   return rows
@@ -268,8 +265,9 @@ function metrics.metrics(on)
     return nil
   end
   if not active then begin() end
-  local states, errors, waited, longest, blocked = internal.measured()
+  local states = internal.states()
   states.dead = nil
+  local errors, waited, longest, blocked = internal.measured()
   local numbers = setmetatable({
     go_blocks = states, channels = read_channels(), flows = {}, queues = {}, pools = {}, http = {},
     threads = living.threads and living.threads() or 0, errors = errors,
