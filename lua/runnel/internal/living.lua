@@ -15,5 +15,7 @@
 ---with its body
 ---@field fail_stuck? fun(why: string): boolean in a thread of a pool, whose go blocks would wait for ever: fails its
 ---jobs, and returns whether there were any. In other threads the function of the thread fails
+---@field supervisors? table<runnel.internal.Supervisor, true> those that have not ended, and others that were not
+---collected yet
 ---@field prompt? boolean a person types at a prompt
 return {}
