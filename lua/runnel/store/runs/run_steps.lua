@@ -32,8 +32,12 @@ local LEFT = run_steps.LEFT
 ---Sets the run to which the running go block belongs, and those that it starts from now on; nil: to none.
 ---@param run? runnel.store.RunSteps
 function run_steps.set_context(run)
+  local before = context()
+  if not before or before.run and before == before.run.context then -- nothing else is known of the go block
+    return set_context(run and run.context)
+  end
   local own = {}
-  for field, value in pairs(context() or {}) do own[field] = value end
+  for field, value in pairs(before) do own[field] = value end
   own.run = run
   set_context(own)
 end
@@ -72,18 +76,22 @@ end
 ---@field waiters runnel.store.RunWaiter[]
 ---@field doing integer how many steps are being done
 ---@field active number when something has happened
+---@field context table of its go blocks, if nothing else is known of them
 local RunSteps = { is_run = true }
 RunSteps.__index = RunSteps
 
 ---@param work runnel.store.RunWork
 ---@param row table of runnel_run
+---@param id any the column
+---@param scope string of the steps
 ---@return runnel.store.RunSteps
-function run_steps.new(work, row)
-  local id, scope = table_of.key(work.name, row.id)
-  return setmetatable({
+function run_steps.new(work, row, id, scope)
+  local self = setmetatable({
     work = work, row = row, id = id, scope = scope, number = 0, taken = {}, rows = {}, numbered = {},
     counts = {}, failures = {}, kept = {}, waiters = {}, doing = 0, active = now(),
   }, RunSteps)
+  self.context = { run = self }
+  return self
 end
 
 ---Runs a statement; raises its error at the program's line. Parks.
@@ -91,14 +99,16 @@ end
 ---@return any result
 function RunSteps:must(...) return table_of.must(self.work.store, "run " .. self.scope, ...) end
 
----Reads the steps, and whether the run is to be cancelled. Parks.
-function RunSteps:load()
-  for _, row in ipairs(self:must("rows", table_of.STEPS, self.scope)) do
+---Reads the steps, and whether the run is to be cancelled, if its row says that there is something. Parks.
+---@param looks? boolean it may have been cancelled since its row was read
+function RunSteps:load(looks)
+  local rows = self.row.has_steps == 1 and self:must("rows", table_of.STEPS, self.scope) or {}
+  for _, row in ipairs(rows) do
     row.text = table_of.key_text(row)
     self.rows[row.scope .. "\0" .. row.name .. "\0" .. row.text] = row
     if tonumber(row.scope:sub(#self.scope + 4)) then self.numbered[row.step] = row end
   end
-  self:look_for_cancel()
+  if looks or self.row.is_cancelled == 1 then self:look_for_cancel() end
 end
 
 ---Whether any step has been done.
@@ -264,6 +274,7 @@ end
 -- ended.
 local function keep_failures(self)
   local own, list = steps.block(), self.failures
+  if not list[1] then return end
   self.failures = {}
   for _, failure in ipairs(list) do
     local is_own = failure.block == own
