@@ -30,11 +30,11 @@ local MODULES = {
   "runnel.threads.pool", "runnel.threads.pool_main", "runnel.threads.start",
   "runnel.threads.thread_function", "runnel.threads.thread_main",
   "runnel.threads.trace_threads",
-  "runnel.tracing.graph", "runnel.tracing.graph_forms",
+  "runnel.tracing.graph", "runnel.tracing.graph_forms", "runnel.tracing.in_parts",
   "runnel.tracing.trace_recorder",
   "runnel.tracing.trace_events", "runnel.tracing.trace_parts",
   "runnel.workers.workers", "runnel.workers.at_once", "runnel.workers.early",
-  "runnel.workers.failure", "runnel.workers.in_turn", "runnel.workers.calls",
+  "runnel.workers.failure", "runnel.workers.gathering", "runnel.workers.in_turn", "runnel.workers.calls",
   "runnel.workers.taking",
 }
 
