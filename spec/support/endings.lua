@@ -149,6 +149,10 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
     return { outs = { rn[name](3, s.f, s.source(), { timeout = 1e6, tries = 3, window = window }) } }
   end
 
+  operations[name .. " with keys"] = function(s)
+    return { outs = { rn[name](3, s.f, s.source(), { key = function(v) return v % 2 end }) } }
+  end
+
   operations[name .. " of a list"] = function(s)
     return { outs = { rn[name](3, s.f, list()) }, is_finite = true, values = VALUES }
   end

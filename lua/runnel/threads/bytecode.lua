@@ -35,7 +35,7 @@ local MODULES = {
   "runnel.tracing.trace_events", "runnel.tracing.trace_parts",
   "runnel.workers.workers", "runnel.workers.at_once", "runnel.workers.early",
   "runnel.workers.failure", "runnel.workers.in_turn", "runnel.workers.calls",
-  "runnel.workers.taking",
+  "runnel.workers.lanes", "runnel.workers.taking",
 }
 
 local threads = 0 -- how many this state has started
