@@ -24,7 +24,9 @@ if type(package.searchers) == "table" and not package.preload["runnel.host.inspe
   end)
 end
 
----@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pub
+---@class runnel.copies: runnel.latest, runnel.mult, runnel.pub
+
+---@class runnel.flows: runnel.copies, runnel.mix, runnel.operations, runnel.pipe, runnel.pipeline
 
 ---@class runnel.starts: runnel.frontier, runnel.pmap, runnel.retry, runnel.scopes, runnel.thread
 
@@ -93,7 +95,8 @@ local HOMES = {
   pmap = "pmap", pmap_unordered = "pmap", frontier = "frontier", retry = "retry",
   supervise = "supervise", shield = "shield",
   file = "file_lines",
-  batch = "timed", debounce = "timed", rate = "timed",
+  batch = "timed", debounce = "timed", rate = "timed", sample = "timed", throttle = "timed",
+  latest = "latest",
   is_timeout = "scope", priority_buffer = "priority_buffer", scope = "scope", xf = "runnel.xf",
   thread = "thread", threads = "thread", cores = "thread",
   trace = "runnel.tracing.trace_recorder", graph = "runnel.tracing.graph",

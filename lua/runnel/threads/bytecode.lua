@@ -11,7 +11,8 @@ local bytecode = {}
 -- here.
 local MODULES = {
   "runnel", "runnel.all", "runnel.json", "runnel.xf",
-  "runnel.rn.alt", "runnel.rn.file_lines", "runnel.rn.frontier", "runnel.rn.leaks", "runnel.rn.metrics",
+  "runnel.rn.alt", "runnel.rn.file_lines", "runnel.rn.frontier", "runnel.rn.latest", "runnel.rn.leaks",
+  "runnel.rn.metrics",
   "runnel.rn.mix", "runnel.rn.mult", "runnel.rn.operations", "runnel.rn.pipe", "runnel.rn.pipeline", "runnel.rn.pmap",
   "runnel.rn.priority_buffer", "runnel.rn.profile", "runnel.rn.pub", "runnel.rn.reduce", "runnel.rn.retry",
   "runnel.rn.scope", "runnel.rn.shield", "runnel.rn.supervise",
@@ -35,7 +36,7 @@ local MODULES = {
   "runnel.tracing.trace_events", "runnel.tracing.trace_parts",
   "runnel.workers.workers", "runnel.workers.at_once", "runnel.workers.early",
   "runnel.workers.failure", "runnel.workers.gathering", "runnel.workers.in_turn", "runnel.workers.calls",
-  "runnel.workers.taking",
+  "runnel.workers.lanes", "runnel.workers.taking",
 }
 
 local threads = 0 -- how many this state has started

@@ -27,7 +27,8 @@ local never = {
   nats = [[conn:publish conn:inbox conn:events conn:stats conn:close conn:on_event conn:on_close conn:on_drain
     conn:beat conn:unbeat conn.max_payload conn.url conn:subscribe sub:close sub:drain sub:stats m:respond]],
   operations = [[rn.into rn.reduce rn.transduce rn.pipe rn.merge rn.onto_chan rn.to_chan rn.split rn.map rn.take
-    rn.mult rn.mix rn.pub rn.batch rn.rate rn.debounce rn.multiplex rn.broadcast
+    rn.mult rn.mix rn.pub rn.batch rn.rate rn.debounce rn.throttle rn.sample rn.latest latest:get latest:tap
+    rn.multiplex rn.broadcast
     m:tap m:untap m:untap_all m:admix m:unmix m:unmix_all m:toggle m:solo_mode p:sub p:unsub p:unsub_all]],
   pipelines = [[rn.pmap rn.pmap_unordered rn.frontier rn.pipeline_async rn.pipeline_async_unordered rn.pipeline
     rn.pipeline_blocking]],
