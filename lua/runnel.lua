@@ -26,7 +26,7 @@ end
 
 ---@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pub
 
----@class runnel.calls: runnel.frontier, runnel.pmap, runnel.retry, runnel.scopes, runnel.thread
+---@class runnel.calls: runnel.frontier, runnel.instruments, runnel.pmap, runnel.retry, runnel.scopes, runnel.thread
 
 ---@class runnel: runnel.core, runnel.alt, runnel.calls, runnel.file, runnel.flows, runnel.reduce, runnel.timed
 ---@field trace fun(file: string|false, options?: { records?: integer }): runnel.Trace?
@@ -92,6 +92,8 @@ local HOMES = {
   is_timeout = "scope", priority_buffer = "priority_buffer", scope = "scope", xf = "runnel.xf",
   thread = "thread", threads = "thread", cores = "thread",
   trace = "runnel.tracing.trace_recorder", graph = "runnel.tracing.graph",
+  counter = "runnel.internal.instruments", gauge = "runnel.internal.instruments",
+  histogram = "runnel.internal.instruments",
   metrics = "metrics", traceparent = "traceparent", profile = "profile", leaks = "leaks",
 }
 
