@@ -242,6 +242,9 @@ describe("runnel.all", function()
       local _ = { rn.exit, rn.thread, rn.threads, rn.cores, -- a thread loads the library in its own state
         rn.file } -- which reads files
       print("graph", #rn.graph():text() > 0, rn.graph(false), rn.trace(false))
+      rn.counter("counter_total", "A counter."):add()
+      rn.gauge("gauge", "A gauge."):set(1)
+      rn.histogram("histogram", "A histogram."):observe(1)
       assert(#rn.metrics():text() > 0 and rn.traceparent() == nil)
       print("profile", rn.profile(function() end).first ~= nil, #rn.leaks() >= 0)
       print("unused: " .. unused())

@@ -15,7 +15,11 @@ local ESCAPES = { ["\\"] = "\\\\", ['"'] = '\\"', ["\n"] = "\\n" }
 -- The value of a label in quotes.
 local function quoted(text) return '"' .. short.utf8(text):gsub('[\\"\n]', ESCAPES) .. '"' end
 
-local function number(value) return assert(json.encode(value)) end
+-- What is too large for a float is infinite in the text, too.
+local function number(value)
+  if value == math.huge then return "+Inf" end
+  return value == -math.huge and "-Inf" or assert(json.encode(value))
+end
 
 local function seconds(ms) return ms / 1000 end
 
@@ -169,10 +173,35 @@ local function line(name, value, ...)
   return ("%s%s %s"):format(name, all, number(value))
 end
 
+-- Adds the lines of a number of the program's own.
+local function add_own(lines, name, metric)
+  if #metric.series == 0 then return end
+  lines[#lines + 1] = ("# HELP %s %s"):format(name, (short.utf8(metric.help):gsub("[\\\n]", ESCAPES)))
+  lines[#lines + 1] = ("# TYPE %s %s"):format(name, metric.kind)
+  for _, series in ipairs(metric.series) do
+    local labels = {}
+    for _, key in ipairs(keys(series.labels)) do
+      labels[#labels + 1], labels[#labels + 2] = key, series.labels[key]
+    end
+    local function put(ending, value, ...)
+      lines[#lines + 1] = line(name .. ending, value, table.unpack(table.move({ ... }, 1, 2, #labels + 1,
+        table.move(labels, 1, #labels, 1, {}))))
+    end
+    for _, time in ipairs(series.times or {}) do put("_bucket", time[2], "le", number(time[1])) end
+    if series.times then
+      put("_sum", series.sum)
+      put("_count", series.count)
+    else
+      put("", series.value)
+    end
+  end
+end
+
 ---@param numbers runnel.Metrics
 ---@return string
 function exposition.text(numbers)
   local lines = {}
+  for _, name in ipairs(keys(numbers.own)) do add_own(lines, name, numbers.own[name]) end
   for _, family in ipairs(FAMILIES) do
     local name, kind, help, read = table.unpack(family)
     local head = #lines

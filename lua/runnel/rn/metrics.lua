@@ -1,4 +1,5 @@
----rn.metrics: what a program's go blocks, channels, flows, queues, threads and HTTP servers do, in numbers.
+---rn.metrics: what a program's go blocks, channels, flows, queues, threads and HTTP servers do, in numbers; and those of
+---the program's own (runnel.internal.instruments).
 ---
 ---The core counts puts and takes of each channel in any case, and flows, workers, pools and servers count what they do.
 ---So this module only reads counters, when it is asked. As long as it is on, the core keeps a list of all channels, and
@@ -8,6 +9,7 @@ local collectgarbage, os, require = collectgarbage, os, require
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local exposition = require "runnel.internal.metrics_text"
+local instruments = require "runnel.internal.instruments"
 local living = require "runnel.internal.living"
 local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
@@ -27,6 +29,7 @@ local metrics = {}
 ---@field pools table<string, runnel.PoolMetrics> the pools of threads, by the name of what they call
 ---@field supervised table<string, runnel.ChildMetrics> the children of rn.supervise, by name
 ---@field http table<string, runnel.HttpMetrics> the servers of http.serve, by their ports
+---@field own table<string, runnel.OwnMetric> those of rn.counter, rn.gauge and rn.histogram, by name
 ---@field threads integer threads that run, those of pools too
 ---@field errors integer errors that were reported, because the program did not take them
 ---@field memory integer bytes that Lua has in use
@@ -294,7 +297,7 @@ function metrics.metrics(on)
   local errors, waited, longest, blocked = internal.measured()
   local numbers = setmetatable({
     go_blocks = states, channels = read_channels(), flows = {}, queues = {}, pools = {}, http = {}, supervised = {},
-    threads = living.threads and living.threads() or 0, errors = errors,
+    own = instruments.read(), threads = living.threads and living.threads() or 0, errors = errors,
     memory = math.floor(collectgarbage "count" * 1024), cpu = os.clock() * 1000, waited = waited,
     longest_turn = longest, blocked = blocked,
   }, Metrics)

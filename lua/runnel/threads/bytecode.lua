@@ -11,7 +11,8 @@ local bytecode = {}
 -- here.
 local MODULES = {
   "runnel", "runnel.all", "runnel.json", "runnel.xf",
-  "runnel.rn.alt", "runnel.rn.file_lines", "runnel.rn.frontier", "runnel.rn.latest", "runnel.rn.leaks",
+  "runnel.rn.alt", "runnel.rn.file_lines", "runnel.rn.frontier", "runnel.internal.instruments", "runnel.rn.latest",
+  "runnel.rn.leaks",
   "runnel.rn.metrics",
   "runnel.rn.mix", "runnel.rn.mult", "runnel.rn.operations", "runnel.rn.pipe", "runnel.rn.pipeline", "runnel.rn.pmap",
   "runnel.rn.priority_buffer", "runnel.rn.profile", "runnel.rn.pub", "runnel.rn.reduce", "runnel.rn.retry",

@@ -22,7 +22,7 @@ local never = {
   -- keepers.stage waits for what the keeper's `open` waits for.
   keepers = "keepers.stage keepers.report keepers.on_close keepers.is_cancelled keepers.error_text",
   json = "json.encode json.decode json.null json.array",
-  metrics = "rn.metrics m:text m:answer",
+  metrics = [[rn.metrics m:text m:answer rn.counter rn.gauge rn.histogram c:add g:set g:add g:remove h:observe]],
   monitor = "monitor.listen m.url m.port m:close",
   nats = [[conn:publish conn:inbox conn:events conn:stats conn:close conn:on_event conn:on_close conn:on_drain
     conn:beat conn:unbeat conn.max_payload conn.url conn:subscribe sub:close sub:drain sub:stats m:respond]],

@@ -32,6 +32,10 @@ add("m", {}, function(f)
   rn.metrics(false)
 end)
 
+add("c", {}, function(f) f(rn.counter("signs_total", "For a spec.")) end)
+add("g", {}, function(f) f(rn.gauge("signs", "For a spec.")) end)
+add("h", {}, function(f) f(rn.histogram("signs_size", "For a spec.")) end)
+
 add("p", {}, function(f) f(rn.profile(function() end)) end)
 
 add("g", {}, function(f)
