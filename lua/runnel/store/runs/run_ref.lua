@@ -159,7 +159,9 @@ local function signal(self, name, form, data)
     return nil, state and ("the run %s has ended: it is %s"):format(self.scope, state.state) or why
   end
   store:note_time()
-  store:ring(name ~= table_of.CANCEL and table_of.stream(self.name) or nil) -- or those that it has started, too
+  if name == table_of.CANCEL then store:ring() end -- those that it has started, too
+  store:ring(table_of.signals(self.name))
+  store:ring(table_of.stream(self.name))
   return true
 end
 

@@ -24,7 +24,7 @@ local NEVER <const> = table_of.NEVER
 local run_steps = {}
 
 ---The error in the go blocks of a run that leaves.
-run_steps.LEFT = setmetatable({}, { __name = "run", __tostring = function()
+run_steps.LEFT = setmetatable({ has_no_traceback = true }, { __name = "run", __tostring = function()
   return "the run leaves this process, and goes on when it has something to do"
 end })
 local LEFT = run_steps.LEFT
@@ -136,6 +136,12 @@ end
 ---@return string
 local function shown(name, text) return ("%s[%s]"):format(name, text) end
 
+-- Where a step is, for people: `step` and `line` are made if somebody asks.
+local At = { __index = function(at, key)
+  if key == "step" then return shown(at.name, at.text) end
+  return key == "line" and at.where and at.where:match " at (.*)$" or nil
+end }
+
 local CHANGED <const> = "run %s: step %d is %s now; before, it was %s. A run whose steps have changed cannot go on. "
   .. "Either put the change into `if run:version \"NAME\" then`, which is false in runs that have passed that place, "
   .. "or start the run again from a step before it: r:restart { from = ... }"
@@ -158,7 +164,7 @@ function RunSteps:next(name, text)
       :format(self.scope, name))
   end
   local _, where = internal.origin(name)
-  self.at = { step = shown(name, text), line = where and where:match " at (.*)$" }
+  self.at = setmetatable({ name = name, text = text, where = where }, At)
   if steps.block(name) == self.block then
     self.number = self.number + 1
     return self.number, ("%s > %d"):format(self.scope, self.number)

@@ -15,6 +15,11 @@ local run_table = {}
 ---@return string
 function run_table.stream(name) return "runnel-runs-" .. name end
 
+---What store:ring tells the runs of a name when signals have come.
+---@param name string
+---@return string
+function run_table.signals(name) return "signals " .. name end
+
 ---The time that never comes; the signals by which a run is cancelled, and by which it hears that another one has ended.
 run_table.NEVER, run_table.CANCEL, run_table.ENDED = math.maxinteger, "", "\1"
 

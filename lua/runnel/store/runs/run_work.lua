@@ -35,7 +35,7 @@ local run_work = {}
 -- Runs with what is to be known of them before they are called: most have no steps yet.
 local LOAD <const> = [[
 with asked(place, name, id, scope) as (values $ROWS)
-select a.place, r.id, r.seq, r.form, r.value, r.state, r.since, r.step, r.line, r.note, r.cancelled,
+select a.place, r.id, r.seq, r.form, r.value, r.state, r.since, r.step, r.line, r.note, r.cancelled, r.parent,
   exists (select 1 from runnel_once where scope > a.scope || ' > ' and scope < a.scope || ' >!') as has_steps,
   exists (select 1 from runnel_signal where name = a.name and id = a.id and signal = '') as is_cancelled
   from asked a join runnel_run r on r.name = a.name and r.id = a.id]]
@@ -278,6 +278,13 @@ local function end_run(keeper, call, outcome)
   return true
 end
 
+-- Tells who waits for a run how it has ended.
+local function tell(self, scope, call)
+  results.of(self.store):tell(scope, call.ended)
+  local parent = call.run and call.run.row.parent
+  if parent then self.store:ring(table_of.signals(parent)) end
+end
+
 -- Stores the error of a run that has failed for good, and its dead letter.
 local function fail_run(keeper, call, err, letter)
   local store, form, data, entry = keeper.work.store, values.encode(err, "the error")
@@ -306,7 +313,7 @@ function Work:done(call, outcome)
   if outcome.left then
     self.worker.counts.done = self.worker.counts.done - 1
   else
-    results.of(self.store):tell(call.run.scope, call.ended)
+    tell(self, call.run.scope, call)
   end
   return true
 end
@@ -329,7 +336,7 @@ function Work:give_up(call, err, trace)
   end
   internal.report(err, trace, ("run %s, which has failed for good"):format(scope))
   worker.counts.given_up = worker.counts.given_up + 1
-  results.of(self.store):tell(scope, call.ended)
+  tell(self, scope, call)
   return true
 end
 
