@@ -13,6 +13,7 @@ local problems = require "runnel.store.problems"
 local process = require "runnel.store.store_process"
 local run_context = require "runnel.store.runs.run_context"
 local results = require "runnel.store.runs.run_results"
+local run_doing = require "runnel.store.runs.run_doing"
 local run_steps = require "runnel.store.runs.run_steps"
 local steps = require "runnel.store.steps"
 local table_of = require "runnel.store.runs.run_table"
@@ -61,6 +62,7 @@ end
 ---@field key? fun(argument: any): any
 ---@field is_limited? boolean there is a limit for the runs in all processes
 ---@field is_draining? boolean
+---@field doing runnel.store.RunDoing the steps that are being done
 ---@field private runs table<string, runnel.store.RunSteps> those in memory, by their scopes
 ---@field private rows runnel.store.Gather reads the rows of runs
 ---@field private bell runnel.Channel<boolean>
@@ -75,11 +77,13 @@ Work.__index = Work
 ---@return runnel.store.RunWork
 function run_work.new(store, name, f, opts)
   local kept = {}
-  return setmetatable({
+  local self = setmetatable({
     store = store, name = name, f = f, limits = opts.limits, key = opts.key,
     is_limited = opts.max_running ~= nil, runs = {}, bell = chan(core.sliding_buffer(1)), last = 0,
     rows = gather.new(store, function(list) return read(store, kept, list) end),
   }, Work)
+  self.doing = run_doing.new(self)
+  return self
 end
 
 -- ---- signals ----
@@ -134,6 +138,7 @@ end
 ---The worker has ended.
 function Work:close()
   self.is_over = true
+  self.doing:close()
   self.store.functions[self.name] = nil
   self.store:forget_reader(self)
   self.bell:put(true)
@@ -199,7 +204,7 @@ local function note_failure(self, run, outcome)
   local at = run:place_of(outcome.err)
   run.failed_at = at
   if not outcome.blocked then
-    local of = { scope = run.scope .. " > retry", name = "", key = "", text = '""', step = run.number + 1 }
+    local of = { scope = run.scope, name = "", key = "", text = '""', step = run.number + 1 }
     pcall(run.note_try, run, of, outcome.err)
   end
   self.store:attempt("exec", table_of.FAILED, self.name, run.id, outcome.blocked and "blocked" or "retrying",
