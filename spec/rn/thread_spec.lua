@@ -215,6 +215,21 @@ describe("rn.thread", function()
     end)
   end
 
+  it("has room for as many nested C calls as Lua allows", function()
+    local depth, err = rn.thread(function()
+      local depth, limit = 0, nil
+      local function nest()
+        depth = depth + 1
+        if depth > 1000 then error "Lua has no limit" end
+        ;("x"):gsub("x", nest)
+      end
+      _, limit = pcall(nest)
+      return depth, limit -- the second result is dropped
+    end):take()
+    assert.is_nil(err)
+    assert.is_true(depth > 150 and depth < 250, depth)
+  end)
+
   it("can be started by the hundred", function()
     local go_on, results = rn.shared_chan(), {}
     for i = 1, 200 do results[i] = rn.thread(function(ch, n) return ch:take() == nil and n end, go_on, i) end

@@ -57,7 +57,7 @@ static int internal_reports(lua_State *L) {
 
 /* waits() -> list of the go blocks, as in ps, with what such errors need */
 static int internal_waits(lua_State *L) {
-  ps_push_list(L, true);
+  ps_push_report(L);
   return 1;
 }
 

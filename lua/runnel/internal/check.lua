@@ -19,6 +19,7 @@ local USAGE = {
   pipeline_blocking = "pipeline_blocking(n, to, xf, from)", pmap = "pmap(n, f, from)",
   pmap_unordered = "pmap_unordered(n, f, from)", pub = "pub(ch, topic_of)", rate = "rate(ch, n, ms)",
   reduce = "reduce(f, init, ch)", retry = "retry(f, { tries = n }, ...)", scope = "scope(function(s) ... end)",
+  shield = "shield(f, { grace = ms }, ...)", supervise = 'supervise { { "name", f }, ... }',
   thread = "thread(f, ...)", split = "split(pred, ch)", take = "take(n, ch)", threads = "threads(k, f)",
   transduce = "transduce(xf, f, init, ch)",
 }

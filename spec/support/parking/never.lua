@@ -15,7 +15,8 @@ local never = {
   ["http-services"] = "http.router http.files http.log req:events http.events",
   http = [[http.stream http.cookies http.fake http.null http.array http.close_idle res.status res.headers res.body
     res.url res:json jar:add jar:all]],
-  io = [[uv.spawn p.exit p.pid p.stdin p.stdout p.stderr p:close p:stop p:kill uv.lines
+  io = [[uv.reader reader:lines reader:pieces reader:close
+    uv.spawn p.exit p.pid p.stdin p.stdout p.stderr p:close p:stop p:kill uv.lines
     rn.each_line uv.read uv.follow uv.write uv.list uv.watch uv.listen conn:read conn:lines conn:writer
     conn:shutdown conn:close conn:peer conn:address uv.resolve uv.signal uv.ticker]],
   -- keepers.stage waits for what the keeper's `open` waits for.

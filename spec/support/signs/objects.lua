@@ -117,6 +117,8 @@ add("res", { "luv", "http" }, function(f)
   end)
 end)
 
+add("reader", { "luv" }, function(f) f(require("runnel.uv").reader(rn.chan())) end)
+
 add("conn", { "luv", "http" }, function(f)
   with_server(function(has)
     if has.server then
