@@ -119,7 +119,7 @@ end
 
 -- The entry in the table; or nil, and whether there is an expired one.
 local function find(self, call, key, text, step, scope)
-  if call and call.is_run then return call:find(self.name, text, step, scope), false end
+  if call and call.is_run then return nil, false end -- `call_once` has found none
   local db = self.store.db
   local row
   if call then
@@ -276,6 +276,8 @@ local function call_once(self, ...)
   local step, scope, id = nil, "", self.prefix .. text
   if call then
     step, scope = call:next(self.name, text)
+    local entry = call.is_run and call:find(self.name, text, step, scope)
+    if entry then return outcome(entry) end
     id = scope .. "\0" .. id
   end
   return outcome(wait_for_others(self, id) or find_or_compute(self, call, key, text, id, step, scope, ...))

@@ -225,7 +225,7 @@ local function continue(self, f, opts)
     return nil, err
   end
   self.work, self.kind, keeper.worker = work, "runs", self.worker
-  store:add_reader(stream, work)
+  store:add_reader(table_of.signals(name), work)
   guard.started(guard.go(guard.nothing, nil, work.follow, work), "runs")
   draining.add(store, self, read.drains)
   return true

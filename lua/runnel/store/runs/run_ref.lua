@@ -28,9 +28,9 @@ Ref.__index = Ref
 ---@class runnel.store.RunState
 ---@field id string|number
 ---@field state "ready"|"running"|"sleeping"|"waiting"|"retrying"|"blocked"|"done"|"failed"|"cancelled"
----@field since integer when the state began, in ms since 1970
+---@field since integer when the state began, or the step that it is doing, in ms since 1970
 ---@field due? integer when it goes on, if nothing comes before
----@field step? string the step at which it waits, or has failed, as in 'mail["alice"]'
+---@field step? string the step at which it waits, or has failed, or which takes long, as in 'mail["alice"]'
 ---@field line? string where that is in the program
 ---@field note? string what run:note has said
 ---@field error? string of the last failure
@@ -95,7 +95,7 @@ end
 local STEPS <const> = { results = check.kinds.boolean }
 
 ---The steps that are in the file, in the order in which they began, and the one at which the run waits or has failed.
----A step that is being done is not among them.
+---A step that is being done is among them after a second.
 ---@param opts? { results?: boolean } also what they have returned
 ---@return runnel.store.RunStep[]? steps, string? err
 function Ref:steps(opts)
@@ -159,7 +159,9 @@ local function signal(self, name, form, data)
     return nil, state and ("the run %s has ended: it is %s"):format(self.scope, state.state) or why
   end
   store:note_time()
-  store:ring(name ~= table_of.CANCEL and table_of.stream(self.name) or nil) -- or those that it has started, too
+  if name == table_of.CANCEL then store:ring() end -- those that it has started, too
+  store:ring(table_of.signals(self.name))
+  store:ring(table_of.stream(self.name))
   return true
 end
 

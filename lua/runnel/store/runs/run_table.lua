@@ -15,6 +15,11 @@ local run_table = {}
 ---@return string
 function run_table.stream(name) return "runnel-runs-" .. name end
 
+---What store:ring tells the runs of a name when signals have come.
+---@param name string
+---@return string
+function run_table.signals(name) return "signals " .. name end
+
 ---The time that never comes; the signals by which a run is cancelled, and by which it hears that another one has ended.
 run_table.NEVER, run_table.CANCEL, run_table.ENDED = math.maxinteger, "", "\1"
 
@@ -141,7 +146,11 @@ insert or replace into runnel_once(scope, name, key, step, failed, form, value, 
 run_table.WAITS = [[
 update runnel_run set state = ?3, since = ?4, due = ?5, step = ?6, line = ?7 where name = ?1 and id = ?2]]
 run_table.GOES_ON = [[
-update runnel_run set state = 'ready', since = ?3, due = null where name = ?1 and id = ?2]]
+update runnel_run set state = 'ready', since = ?3, due = null, step = null, line = null where name = ?1 and id = ?2]]
+
+---A step takes long, or none does any more.
+run_table.SHOW_STEP = [[
+update runnel_run set step = ?3, line = ?4, since = ?5 where name = ?1 and id = ?2 and state = 'ready']]
 
 ---What follows it when a signal is taken, or a cancellation raised.
 run_table.TAKE_SIGNAL = "; delete from runnel_signal where seq = ?; " .. run_table.GOES_ON

@@ -13,6 +13,7 @@ local problems = require "runnel.store.problems"
 local process = require "runnel.store.store_process"
 local run_context = require "runnel.store.runs.run_context"
 local results = require "runnel.store.runs.run_results"
+local run_doing = require "runnel.store.runs.run_doing"
 local run_steps = require "runnel.store.runs.run_steps"
 local steps = require "runnel.store.steps"
 local table_of = require "runnel.store.runs.run_table"
@@ -35,7 +36,7 @@ local run_work = {}
 -- Runs with what is to be known of them before they are called: most have no steps yet.
 local LOAD <const> = [[
 with asked(place, name, id, scope) as (values $ROWS)
-select a.place, r.id, r.seq, r.form, r.value, r.state, r.since, r.step, r.line, r.note, r.cancelled,
+select a.place, r.id, r.seq, r.form, r.value, r.state, r.since, r.step, r.line, r.note, r.cancelled, r.parent,
   exists (select 1 from runnel_once where scope > a.scope || ' > ' and scope < a.scope || ' >!') as has_steps,
   exists (select 1 from runnel_signal where name = a.name and id = a.id and signal = '') as is_cancelled
   from asked a join runnel_run r on r.name = a.name and r.id = a.id]]
@@ -61,6 +62,7 @@ end
 ---@field key? fun(argument: any): any
 ---@field is_limited? boolean there is a limit for the runs in all processes
 ---@field is_draining? boolean
+---@field doing runnel.store.RunDoing the steps that are being done
 ---@field private runs table<string, runnel.store.RunSteps> those in memory, by their scopes
 ---@field private rows runnel.store.Gather reads the rows of runs
 ---@field private bell runnel.Channel<boolean>
@@ -75,11 +77,13 @@ Work.__index = Work
 ---@return runnel.store.RunWork
 function run_work.new(store, name, f, opts)
   local kept = {}
-  return setmetatable({
+  local self = setmetatable({
     store = store, name = name, f = f, limits = opts.limits, key = opts.key,
     is_limited = opts.max_running ~= nil, runs = {}, bell = chan(core.sliding_buffer(1)), last = 0,
     rows = gather.new(store, function(list) return read(store, kept, list) end),
   }, Work)
+  self.doing = run_doing.new(self)
+  return self
 end
 
 -- ---- signals ----
@@ -134,6 +138,7 @@ end
 ---The worker has ended.
 function Work:close()
   self.is_over = true
+  self.doing:close()
   self.store.functions[self.name] = nil
   self.store:forget_reader(self)
   self.bell:put(true)
@@ -199,7 +204,7 @@ local function note_failure(self, run, outcome)
   local at = run:place_of(outcome.err)
   run.failed_at = at
   if not outcome.blocked then
-    local of = { scope = run.scope .. " > retry", name = "", key = "", text = '""', step = run.number + 1 }
+    local of = { scope = run.scope, name = "", key = "", text = '""', step = run.number + 1 }
     pcall(run.note_try, run, of, outcome.err)
   end
   self.store:attempt("exec", table_of.FAILED, self.name, run.id, outcome.blocked and "blocked" or "retrying",
@@ -278,6 +283,13 @@ local function end_run(keeper, call, outcome)
   return true
 end
 
+-- Tells who waits for a run how it has ended.
+local function tell(self, scope, call)
+  results.of(self.store):tell(scope, call.ended)
+  local parent = call.run and call.run.row.parent
+  if parent then self.store:ring(table_of.signals(parent)) end
+end
+
 -- Stores the error of a run that has failed for good, and its dead letter.
 local function fail_run(keeper, call, err, letter)
   local store, form, data, entry = keeper.work.store, values.encode(err, "the error")
@@ -306,7 +318,7 @@ function Work:done(call, outcome)
   if outcome.left then
     self.worker.counts.done = self.worker.counts.done - 1
   else
-    results.of(self.store):tell(call.run.scope, call.ended)
+    tell(self, call.run.scope, call)
   end
   return true
 end
@@ -329,7 +341,7 @@ function Work:give_up(call, err, trace)
   end
   internal.report(err, trace, ("run %s, which has failed for good"):format(scope))
   worker.counts.given_up = worker.counts.given_up + 1
-  results.of(self.store):tell(scope, call.ended)
+  tell(self, scope, call)
   return true
 end
 
