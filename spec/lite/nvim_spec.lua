@@ -43,7 +43,7 @@ describe("runnel.lite in Neovim", function()
   end)
 
   it_in_nvim("gives what the user answers", function()
-    assert.equal("typed by Ann\nb\nnil\n5\nnil why\n", nvim [[
+    assert.equal("typed by Ann\nb\nnil\n5\nnil why\nfile nil ENOENT\n", nvim [[
       local nvim, rn = ...
       vim.ui.input = function(opts, f) vim.defer_fn(function() f("typed by " .. opts.prompt) end, 1) end
       vim.ui.select = function(items, _, f) f(items[2], 2) end
@@ -53,6 +53,8 @@ describe("runnel.lite in Neovim", function()
       say((nvim.select { "a", "b" }:take()))
       say((nvim.callback(function(a, b, f) f(a + b) end, 2, 3):take()))
       say(nvim.callback(function(f) f(nil, "why") end):take())
+      local _, why = nvim.error_first(vim.loop.fs_stat, "no such file"):take()
+      say(nvim.error_first(vim.loop.fs_stat, "main.lua"):take().type, nil, why:match "^%u+")
     ]])
   end)
 
