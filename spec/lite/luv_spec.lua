@@ -73,7 +73,9 @@ for _, interpreter in ipairs(INTERPRETERS) do
           silent:close()
         end)
         uv.run()
-        print(uv.loop_alive())
+        local pipes = 0
+        uv.walk(function(handle) pipes = pipes + (tostring(handle):find "pipe" and 1 or 0) end)
+        print(pipes == 0 and uv.loop_alive())
       ]])
     end)
 

@@ -16,6 +16,7 @@ local function new_loop()
   function loop.turn(ms, is_ready)
     assert(not is_ready())
     loop.turns = loop.turns + 1
+    while loop.scheduled[1] do table.remove(loop.scheduled, 1)() end
     local event = events[1]
     if event and (not ms or event.ms <= loop.time + ms) then
       loop.time = event.ms
@@ -66,7 +67,10 @@ describe("a host of runnel.lite", function()
   it("goes on with the go blocks that rn.run has left", function()
     local rn, loop, seen = fresh(), new_loop(), nil
     rn.host(loop)
-    rn.run(function() rn.go(function() seen = "later" end) end)
+    rn.run(function()
+      rn.sleep(1) -- a turn
+      rn.go(function() seen = "later" end)
+    end)
     assert.is_nil(seen)
     while loop.scheduled[1] do table.remove(loop.scheduled, 1)() end
     assert.equal("later", seen)
