@@ -192,7 +192,8 @@ local PROGRAMS = {
     arguments = folder, load = function(port) return get(port, quick and 500 or 20000, "small.txt", 1024) end },
   { name = "files100", what = "a server, files of 100 KB", peers = "go1 go2 node", program = "files",
     arguments = folder, load = function(port) return get(port, quick and 100 or 5000, "large.txt", 102400) end },
-  { name = "wsecho", what = "WebSocket, echo of 100 KB", peers = "node", needs = { node = NODE .. " -e 'require(\"ws\")'" },
+  { name = "wsecho", what = "WebSocket, echo of 100 KB", peers = "node",
+    needs = { node = NODE .. " -e 'require(\"ws\")'" },
     load = function(port)
       return ("%s bench/programs/load/wsecho.lua %s 8 %d"):format(RUNNEL, port, quick and 20 or 500)
     end },
