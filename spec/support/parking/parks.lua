@@ -106,6 +106,16 @@ end
 
 http["http-server req:body"] = function(s, call) in_request(s, function(req) call(req.body, req) end) end
 http["http-server req:json"] = function(s, call) in_request(s, function(req) call(req.json, req) end) end
+http["otlp exporter:drain"] = function(s, call)
+  local collector = assert(require "runnel.http".serve(s.free_port, function()
+    rn.sleep(50)
+    return 200
+  end, { host = "127.0.0.1" }))
+  local exporter = require "runnel.otlp".start(collector.url, { traces = false })
+  call(exporter.drain, exporter)
+  collector:close()
+  rn.metrics(false)
+end
 http["http-server server:drain"] = function(s, call)
   local lib = require "runnel.http"
   local server = assert(lib.serve(s.free_port, function() rn.sleep(300) return 200 end, { host = "127.0.0.1" }))
