@@ -142,7 +142,7 @@ local OTHERS = {
     shared_chan sleep sliding_buffer step timeout timers trace traceparent unblocking_buffer xf yield]],
   ["of mults, mixes and publications"] = [[admix solo_mode sub tap toggle unmix unmix_all unsub unsub_all untap
     untap_all]],
-  ["in calls of the program's, which it cancels"] = "retry scope",
+  ["in calls of the program's, which it cancels"] = "retry scope shield supervise",
   ["in spec/rn/thread_spec.lua"] = "thread threads",
 }
 
@@ -205,6 +205,15 @@ describe("every operation that starts go blocks,", function()
         scope:go(s.f, 1)
         rn.chan():take()
       end, { timeout = 1e6 })
+    end,
+    ["shield with a grace that is over"] = function(s)
+      rn.shield(function() s.f(1) end, { grace = 10 })
+    end,
+    ["supervise while its children run"] = function(s)
+      rn.supervise { { "a", function() s.f(1) end }, { "b", function() s.f(2) end } }
+    end,
+    ["supervise between two starts"] = function()
+      rn.supervise({ { "a", error, again = "always" } }, { backoff = 1000, ex_handler = function() end })
     end,
   } do
     it(name .. " ends, with all that it has started, once its caller is cancelled", stage.within(function()

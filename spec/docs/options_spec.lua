@@ -34,6 +34,9 @@ local CALLS = {
     rn.pipeline_async_unordered(1, rn.chan(), nothing, rn.chan(), true, opts)
   end,
   ["rn.scope"] = function(opts) rn.scope(nothing, opts) end,
+  ["rn.debounce"] = function(opts) rn.debounce(rn.chan(), 1, opts) end,
+  ["rn.shield"] = function(opts) rn.shield(nothing, opts) end,
+  ["rn.supervise"] = function(opts) rn.supervise({ { "a", nothing } }, opts) end,
   ["rn.threads"] = function(opts) rn.threads(1, nothing, opts) end,
   ["rn.profile"] = function(opts) rn.profile(nothing, opts) end,
   ["rn.trace"] = function(opts) rn.trace("/nowhere/trace.json", opts) end,

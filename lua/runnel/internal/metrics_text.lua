@@ -69,6 +69,12 @@ local function of_queue(field)
   return of_queues(function(row) return row[field] end)
 end
 
+local function of_children(field)
+  return function(numbers, put)
+    for _, name in ipairs(keys(numbers.supervised)) do put(numbers.supervised[name][field], "child", name) end
+  end
+end
+
 local function of_pool(field)
   return function(numbers, put)
     for _, name in ipairs(keys(numbers.pools)) do put(numbers.pools[name][field], "pool", name) end
@@ -131,6 +137,10 @@ local FAMILIES = {
   { "runnel_pool_failed_calls_total", "counter", "Calls of pools whose function has raised.", of_pool "failed" },
   { "runnel_pool_running_calls", "gauge", "Calls that a thread of a pool has taken.", of_pool "running" },
   { "runnel_pool_waiting_calls", "gauge", "Calls that wait for a thread of a pool.", of_pool "waiting" },
+  { "runnel_supervised_children", "gauge", "Children of supervisors.", of_children "children" },
+  { "runnel_supervised_running_children", "gauge", "Children of supervisors that run now.", of_children "running" },
+  { "runnel_supervised_restarts_total", "counter", "Restarts of children.", of_children "restarts" },
+  { "runnel_supervised_failures_total", "counter", "Errors of children.", of_children "failures" },
   { "runnel_http_requests_total", "counter", "Requests to HTTP servers that have ended, by status.", requests },
   { "runnel_http_requests_in_flight", "gauge", "Requests to HTTP servers that have not ended.",
     of_servers(function(row, put, port) put(row.running, "port", port) end) },

@@ -128,6 +128,10 @@ add("res", { "luv", "http" }, function(f)
   end)
 end)
 
+add("latest", {}, function(f) f(rn.latest(rn.chan())) end)
+
+add("reader", { "luv" }, function(f) f(require("runnel.uv").reader(rn.chan())) end)
+
 add("conn", { "luv", "http" }, function(f)
   with_server(function(has)
     if has.server then
