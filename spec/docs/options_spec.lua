@@ -64,6 +64,10 @@ end
 
 local NOWHERE <const> = "http://127.0.0.1:1/"
 
+add(pcall(require, "runnel.http.curl"), {
+  ["otlp.start"] = function(opts) require "runnel.otlp".start(NOWHERE, opts) end,
+})
+
 -- Calls f with the request of a server's function.
 local function with_request(f)
   local before = http.fake(function(req)

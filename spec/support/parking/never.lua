@@ -30,6 +30,7 @@ local never = {
     rn.mult rn.mix rn.pub rn.batch rn.rate rn.debounce rn.throttle rn.sample rn.latest latest:get latest:tap
     rn.multiplex rn.broadcast
     m:tap m:untap m:untap_all m:admix m:unmix m:unmix_all m:toggle m:solo_mode p:sub p:unsub p:unsub_all]],
+  otlp = "otlp.start exporter:stop exporter:stats",
   pipelines = [[rn.pmap rn.pmap_unordered rn.frontier rn.pipeline_async rn.pipeline_async_unordered rn.pipeline
     rn.pipeline_blocking]],
   queues = "queue:dead",

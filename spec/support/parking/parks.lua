@@ -154,6 +154,16 @@ http["http-services part:read"] = function(s, call) with_part(s, function(part) 
 http["http-services part:save"] = function(s, call)
   with_part(s, function(part) call(part.save, part, s.path or os.tmpname()) end)
 end
+http["otlp exporter:drain"] = function(s, call)
+  local collector = assert(require "runnel.http".serve(s.free_port, function()
+    rn.sleep(50)
+    return 200
+  end, { host = "127.0.0.1" }))
+  local exporter = require "runnel.otlp".start(collector.url, { traces = false })
+  call(exporter.drain, exporter)
+  collector:close()
+  rn.metrics(false)
+end
 http["http-server server:drain"] = function(s, call)
   local lib = require "runnel.http"
   local server = assert(lib.serve(s.free_port, function() rn.sleep(300) return 200 end, { host = "127.0.0.1" }))

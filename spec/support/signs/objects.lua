@@ -36,6 +36,13 @@ add("c", {}, function(f) f(rn.counter("signs_total", "For a spec.")) end)
 add("g", {}, function(f) f(rn.gauge("signs", "For a spec.")) end)
 add("h", {}, function(f) f(rn.histogram("signs_size", "For a spec.")) end)
 
+add("exporter", { "http" }, function(f)
+  local exporter = require "runnel.otlp".start("http://127.0.0.1:1")
+  f(exporter)
+  exporter:stop()
+  rn.metrics(false)
+end)
+
 add("p", {}, function(f) f(rn.profile(function() end)) end)
 
 add("g", {}, function(f)
