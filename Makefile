@@ -360,6 +360,13 @@ demo-cluster: ## kill workers and nats-servers, and check that no result is lost
 run-demo-cluster: programs
 	@$(LUA) scripts/interruptible.lua scripts/demo_cluster.lua
 
+# The contract: all public names, made from the program.
+.PHONY: api
+api: programs ## write spec/api.txt, the list of all public names, from the program
+	@$(LUA) scripts/docs/api.lua > $(BUILD)/api.txt
+	@mv $(BUILD)/api.txt spec/api.txt
+	@git diff --stat -- spec/api.txt 2>/dev/null || true
+
 .PHONY: test run-specs
 test: ## set up, build and run the specs
 	$(SETUP) test
