@@ -528,6 +528,14 @@ run-deb:
 	$(Q)scripts/debian_package $(DIST).tar.gz $(BUILD)/deb
 	@echo 'written: the packages $(BUILD)/deb/*.deb'
 
+# The addresses of the project, in packaging/project and in the files that are made from it.
+.PHONY: project check-addresses
+project: ## write SECURITY.md and others again, with the addresses of packaging/project
+	@$(LUA) scripts/project.lua
+check-addresses: ## no address in packaging/project is a placeholder; for a release
+	@$(LUA) scripts/project.lua --check
+	@$(LUA) scripts/project.lua --placeholders
+
 .PHONY: install-library
 install-library: library
 	$(Q)install -d "$(ROOT)/include" "$(ROOT)/$(LIB)/pkgconfig"

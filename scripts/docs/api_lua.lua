@@ -22,7 +22,8 @@ local OTHERS <const> = { "runnel.all", "runnel.driver.copas", "runnel.driver.cqu
 -- Classes of objects whose metatables have no `__sign`.
 local SIGNS <const> = { ch = { "runnel.Channel" }, context = { "runnel.tls.Context" }, d = { "runnel.Driver" },
   g = { "runnel.graph.Graph" }, jar = { "runnel.http.Cookies" }, timer = { "runnel.Timer" },
-  remote = { "runnel.store.Remote" }, m = { "runnel.nats.Message" }, bucket = { "runnel.nats.Bucket", "runnel.store.Bucket" },
+  remote = { "runnel.store.Remote" }, m = { "runnel.nats.Message" },
+  bucket = { "runnel.nats.Bucket", "runnel.store.Bucket" },
   queue = { "runnel.nats.Queue", "runnel.store.Queue" } }
 
 -- What a program can meet without calling for it: the errors that are objects.
@@ -253,7 +254,7 @@ function Names:add_member(path, what)
     end
   end
   if not is_found then
-    self.problems[#self.problems + 1] = ("the manual describes %s, but no class has it that is called %s: by its __sign, or in SIGNS of scripts/docs/api_lua.lua")
+    self.problems[#self.problems + 1] = ("the manual describes %s, which no class called %s has (__sign, or SIGNS here)")
       :format(path, object)
   end
 end
@@ -304,7 +305,8 @@ local function option_rows()
         for _, name in ipairs(cells and cells ~= head and cells[1]:find "^`" and
           markdown_tables.functions_of(cells, head) or {}) do
           local text = sections.plain(("%s = %s"):format(cells[2], cells[3]))
-          found[name .. " " .. markdown_tables.codes(cells[1])[1]] = { text = text, experimental = section.experimental }
+          local option = name .. " " .. markdown_tables.codes(cells[1])[1]
+          found[option] = { text = text, experimental = section.experimental }
         end
       end
     end
@@ -331,7 +333,9 @@ function Names:add_options()
   -- Those that depend on what the function is called for.
   for name, row in pairs(documented) do
     local of, option = name:match "^(.*) (%S+)$"
-    if not called[of] and not of:find "^runnel " then self:add(("option %s %s: %s"):format(of, option, row.text), row.experimental) end
+    if not called[of] and not of:find "^runnel " then
+      self:add(("option %s %s: %s"):format(of, option, row.text), row.experimental)
+    end
   end
 end
 
