@@ -367,6 +367,21 @@ api: programs ## write spec/api.txt, the list of all public names, from the prog
 	@mv $(BUILD)/api.txt spec/api.txt
 	@git diff --stat -- spec/api.txt 2>/dev/null || true
 
+.PHONY: llms
+llms: modules ## write llms.txt, llms-full.txt, doc.json and the pages as Markdown into build/llms; make site adds them, too
+	@rm -rf $(BUILD)/llms && mkdir -p $(BUILD)/llms
+	@$(LUA) scripts/docs/llms.lua $(BUILD)/llms $(SITE_URL)
+	@echo 'written: $(BUILD)/llms'
+
+# What lua-language-server and other readers of LuaCATS annotations need to know runnel without an installation.
+ADDON = $(BUILD)/addon/runnel
+.PHONY: addon
+addon: ## write an addon for lua-language-server, also for EmmyLua's, into build/addon/runnel
+	@rm -rf $(ADDON) && mkdir -p $(ADDON)/library
+	@cp packaging/addon/config.json $(ADDON)/
+	@$(LUA) scripts/docs/addon.lua $(ADDON)/library
+	@echo 'written: $(ADDON)'
+
 .PHONY: test run-specs
 test: ## set up, build and run the specs
 	$(SETUP) test

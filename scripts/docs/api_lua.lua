@@ -254,7 +254,7 @@ function Names:add_member(path, what)
     end
   end
   if not is_found then
-    self.problems[#self.problems + 1] = ("the manual describes %s, which no class called %s has (__sign, or SIGNS here)")
+    self.problems[#self.problems + 1] = ("the manual has %s, which no class called %s has (__sign, or SIGNS here)")
       :format(path, object)
   end
 end

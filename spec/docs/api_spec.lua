@@ -94,6 +94,7 @@ RUNNEL_API int runnel_f(lua_State *L,
     table.sort(lines)
     assert.same({ "c-constant RUNNEL_A 0", "c-constant RUNNEL_B 5", "c-constant RUNNEL_C 6",
       "c-field runnel_y 1: int a", "c-field runnel_y 2: void (*f)(void *data)",
-      "c-function int runnel_f(lua_State *L, runnel_x *x)", 'c-macro RUNNEL_KEY "key"', "c-macro RUNNEL_VERSION", "c-type struct runnel_x runnel_x" }, lines)
+      "c-function int runnel_f(lua_State *L, runnel_x *x)", 'c-macro RUNNEL_KEY "key"',
+      "c-macro RUNNEL_VERSION", "c-type struct runnel_x runnel_x" }, lines)
   end)
 end)
