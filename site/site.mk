@@ -35,7 +35,7 @@ WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WOR
 WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite sqlite/% http http/% tls internal/tls_options uv uv/% \
                  prompt prompt/% internal/need sim/% driver/% meta all lite rn/file_lines rn/thread threads/% \
                  internal/base64 internal/days internal/errors/blocked \
-                 rn/metrics internal/metrics_text rn/traceparent internal/trace_context tracing/otlp \
+                 internal/instruments rn/metrics internal/metrics_text rn/traceparent internal/trace_context tracing/otlp \
                  $(WASM_STORY) rn/profile profile/%
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES)))
 # What every program needs is in the module. The page loads the rest, modules.txt, after the first output.

@@ -10,13 +10,31 @@
 ---The file has three parts: tools; the specification of runnel, in which each rule is a comment that begins with `*`
 ---and ends with its source; and the functions that programs call, which check their arguments. docs/semantics.md is
 ---made from the rules, and `make prove` checks that the C core and this file never differ.
+---
+---A program with a loop of its own gives the library three functions (rn.host), or calls rn.step in each turn:
+---    rn.host { now = f() -> ms, schedule = f(g), after = f(ms, g) }
+---schedule calls g soon; after calls g once, when ms have passed, and a later call of it may replace the earlier one.
+---Both return at once. With `sleep = f(ms)`, which waits, operations may wait outside go blocks, too; or with
+---`turn = f(ms, is_ready)`, in which the host's loop handles events until is_ready() is true or ms have passed (nil: no
+---limit), or for a shorter time; it returns false if no event can come any more. Without rn.host, the time is
+---os.clock's, and rn.run waits in a loop.
+---
+---A host whose own threads are to be the go blocks (OpenResty) gives four others in place of schedule and after:
+---    rn.host { now = f() -> ms, current = f() -> any, spawn = f(g, go), park = f(go, ms), wake = f(go) }
+---current returns what stands for the thread that runs, the same each time. spawn begins a thread that calls g, and
+---returns before g runs; go is nil for a callback. park(go, ms) returns when wake(go) has been called, even if that
+---was before, or when ms have passed (nil: no limit); park(go, 0) lets the others run. The host may keep what it needs
+---in the field go.host. Each thread that waits is a go block, also one that the host has begun. If the host ends a
+---thread, it calls rn.killed(go).
 
 local co_create, co_resume, co_yield = coroutine.create, coroutine.resume, coroutine.yield
 local co_running, co_status, co_close, isyieldable = coroutine.running, coroutine.status,
   coroutine.close, coroutine.isyieldable
 local error, getmetatable, pcall, rawequal, select, setmetatable, tostring, type = error, getmetatable, pcall, rawequal,
   select, setmetatable, tostring, type
-local floor, huge, random, getinfo, traceback = math.floor, math.huge, math.random, debug.getinfo, debug.traceback
+local xpcall = xpcall
+local floor, huge, max, random = math.floor, math.huge, math.max, math.random
+local getinfo, traceback = debug.getinfo, debug.traceback
 local unpack = table.unpack or unpack -- luacheck: ignore 113 143
 
 local M = {}
@@ -40,10 +58,11 @@ end
 
 -- What the library needs of its host: the time in ms, and a function that waits for some ms.
 local host = { now = function() return os.clock() * 1000 end }
-function host.sleep(ms)
+local function wait_in_loop(ms)
   local till = host.now() + ms
   while host.now() < till do end
 end
+host.sleep = wait_in_loop
 
 -- A world has a run queue, timers, pending timeouts, and errors that nobody has taken yet. A simulation has its own,
 -- with a virtual time and two functions that choose from 1 to n: choose_ready(n) the go block, choose(n) all else.
@@ -52,6 +71,9 @@ local function new_world() return { ready = { n = 0 }, timers = { n = 0 }, seq =
 
 local world = new_world()
 local current -- the go block that runs
+local threads -- the host, if its threads are the go blocks
+local blocks = setmetatable({}, { __mode = "k" }) -- the go block of each thread; weak: the host may kill threads
+local is_driving = false -- go blocks are being run
 local inside -- the kind of function that runs and must not wait, as "a callback"
 local on_error -- the program's handler
 
@@ -108,6 +130,97 @@ local function remove(node)
   queue.n, node.queue, node.prev, node.next = queue.n - 1, nil, nil, nil
 end
 
+-- The go block that runs.
+local function running()
+  if not threads then return current end
+  local thread = threads.current()
+  local go = thread ~= nil and blocks[thread]
+  if thread ~= nil and not go then
+    go = { vain = 0 }
+    go.go, blocks[thread] = go, go
+  end
+  return go or nil
+end
+
+-- Asks the host to call rn.step soon, or when ms have passed.
+local is_scheduled, armed
+local function kick()
+  if is_driving or is_scheduled or not host.schedule or world.time then return end
+  is_scheduled = true
+  host.schedule(function()
+    is_scheduled = false
+    M.step()
+  end)
+end
+local function arm(deadline)
+  if not host.after or armed and armed <= deadline then return end
+  armed = deadline
+  host.after(deadline - host.now(), function()
+    if armed == deadline then armed = nil end
+    M.step()
+  end)
+end
+
+local look, call_back, end_block -- of the specification
+local function wake_thread(go)
+  if go.callback then return threads.spawn(function() call_back(go.callback, go.ch, go.value, go.err) end) end
+  go.is_woken = true
+  threads.wake(go)
+end
+
+
+-- A thread of the host waits for the deadlines of its own operation only; who waits last fires the timers.
+local function park_thread(go, how, ...)
+  go.is_woken = false
+  how(go, ...)
+  while not go.is_woken do
+    local deadline = go.timer and go.timer.deadline or go.on and go.on.timer and go.on.timer.deadline or huge
+    for i = 1, go.waiters and #go.waiters or 0 do
+      local timer = go.waiters[i].ch.timer
+      if timer and timer.deadline < deadline then deadline = timer.deadline end
+    end
+    threads.park(go, deadline < huge and max(0, deadline - host.now()) or nil)
+    look()
+  end
+end
+
+-- A callback of a timeout: only this thread waits for it.
+local function watch_timer(ch)
+  threads.spawn(function()
+    while ch.timer do
+      threads.park(running(), max(0, ch.timer.deadline - host.now()))
+      look()
+    end
+  end)
+end
+
+-- A go block in a thread of the host.
+local function with_traceback(err) return { err = err, trace = traceback("", 2) } end
+local function thread_ended(go, ok, value, err)
+  if ok then return end_block(go, true, value, value == nil and err or nil) end
+  end_block(go, false, nil, value.err, value.trace)
+end
+local function run_thread(go)
+  local arguments = go.arguments or {}
+  blocks[threads.current()], go.arguments = go, nil
+  thread_ended(go, xpcall(function() return go.f(unpack(arguments, 1, go.n)) end, with_traceback))
+end
+
+local function check_can_sleep(what)
+  if host.sleep or host.turn or world.time then return end
+  raise("%s would have to wait, which is impossible outside a go block where the host has a loop of its own: do it in "
+    .. "a go block (rn.go)", what)
+end
+
+-- Lets the host's loop handle events. Returns whether there is something to wait for.
+local function is_ready() return world.ready.n > 0 end
+local function take_turn(till)
+  if not host.turn or world.time then return false end
+  local untaken = world.untaken[1]
+  if not till and untaken then till = untaken.deadline end
+  return host.turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil
+end
+
 -- The timers of a world are a binary heap.
 local function is_before(a, b) return a.deadline < b.deadline or a.deadline == b.deadline and a.seq < b.seq end
 local function add_timer(timer)
@@ -117,6 +230,7 @@ local function add_timer(timer)
     timers[i], i = timers[floor(i / 2)], floor(i / 2)
   end
   timers[i] = timer
+  if i == 1 then kick() end
 end
 local function remove_first_timer()
   local timers, n, i = world.timers, world.timers.n, 1
@@ -190,7 +304,9 @@ local function first_take(ch) return ch.takes and ch.takes.first end
 --   ends. [runnel]
 local function wake(go, value, port, err)
   go.value, go.port, go.err = value, port, err
+  if threads then return wake_thread(go) end
   append(world.ready, go)
+  kick()
 end
 
 -- * An alts that completes withdraws its other operations before anything else runs. [core.async; Go's select]
@@ -452,7 +568,7 @@ end
 local DIES = {} -- what such a go block yields
 local function raise_cancelled(go)
   if go.is_told then go.vain = go.vain + 1 end
-  if go.vain >= VAIN then co_yield(DIES) end
+  if go.vain >= VAIN and not threads then co_yield(DIES) end
   go.is_told = go ~= world.main -- the function of rn.run gets it once
   go.is_cancelled = go.is_told
   error(go.reason, 0)
@@ -462,6 +578,7 @@ end
 --   deadlock: the operation is withdrawn, and raises an error. [runnel]
 local run_until
 local function wait_outside(what, how, ...)
+  check_can_sleep(what)
   local main = {}
   main.go = main
   how(main, ...)
@@ -477,26 +594,28 @@ end
 --   coroutine of the program's own within a go block, below a C function. Then nothing has happened. [runnel]
 local function check_can_wait(what)
   if inside then cannot_wait(what, "inside " .. inside) end
-  if not current then return end
-  if current.co ~= co_running() then cannot_wait(what, ELSEWHERE) end
+  local go = running()
+  if not go then return end
+  if not threads and go.co ~= co_running() then cannot_wait(what, ELSEWHERE) end
   if isyieldable and not isyieldable() then cannot_wait(what, BELOW_C) end
-  if current.is_cancelled then raise_cancelled(current) end
+  if go.is_cancelled then raise_cancelled(go) end
 end
 
 -- Waits until the operation completes, and returns its results. The scheduler calls how(go, ...), which enqueues the
 -- go block, when it has parked: so a yield that Lua refuses has changed nothing.
 local function park(what, how, ...)
-  local go = current
+  local go = running()
   if not go then return wait_outside(what, how, ...) end
   go.is_empty = nil
-  co_yield(how, ...)
+  if threads then park_thread(go, how, ...) else co_yield(how, ...) end
   if go.is_empty and go.is_cancelled and not go.is_told then raise_cancelled(go) end
   return go.value, go.port, go.err
 end
 
 local function park_on(go, ch, is_put, value, is_loop)
-  go.parked, go.port, go.is_loop = true, nil, is_loop
+  go.parked, go.port, go.is_loop, go.on = true, nil, is_loop, ch
   enqueue(ch, go, is_put, value)
+  if threads and go.callback and ch.timer then watch_timer(ch) end
 end
 
 -- ## Alts
@@ -565,13 +684,14 @@ local function sleep(go, deadline)
 end
 local function begin_timeout(ch, deadline)
   local timer = { deadline = deadline, ch = ch }
+  ch.timer = timer
   ch.closes_itself, ch.is_pending = true, true
   add_timeout(timer)
   add_timer(timer)
 end
 -- * Timers fire in the order of their deadlines, and those with the same deadline in the order in which they were set:
 --   in a simulation before the next go block runs, otherwise after 16 more at most. [runnel]
-local function look()
+function look()
   local now = M.now()
   local timer = first_timer()
   while timer and timer.deadline <= now do
@@ -582,7 +702,7 @@ local function look()
     else
       remove_timeout(timer)
       close(timer.ch)
-      timer.ch.is_pending = nil
+      timer.ch.is_pending, timer.ch.timer = nil, nil
     end
     timer = first_timer()
   end
@@ -594,10 +714,15 @@ end
 -- * go starts a go block, which begins to run after its creator waits or ends, and returns its result channel. That
 --   gives the first result of the function, if it is not nil, and closes. [core.async]
 local function spawn(result, f, ...)
-  local go = { result = result, f = f, co = co_create(f), vain = 0, n = select("#", ...) }
+  local go = { result = result, f = f, co = not threads and co_create(f), vain = 0, n = select("#", ...) }
   go.go, result.go_block, result.is_live = go, go, true
   if go.n > 0 then go.arguments = { ... } end
-  append(world.ready, go)
+  if threads then
+    threads.spawn(function() run_thread(go) end, go)
+  else
+    append(world.ready, go)
+    kick()
+  end
   return go
 end
 
@@ -605,7 +730,7 @@ end
 --   core.async reports it]
 -- * An error that a go block raises must be taken; but not the reason for which it was cancelled, and not an error
 --   that ends it before it gets that reason. [runnel]
-local function end_block(go, ok, value, err, trace)
+function end_block(go, ok, value, err, trace)
   local result = go.result
   go.has_ended, result.is_live, result.kind, result.capacity = true, nil, "fixed", 1
   if ok and value ~= nil and not result.is_closed then try_put(result, value) end
@@ -642,7 +767,7 @@ end
 --   completes at once, unless on_caller is false; else by the scheduler, in its turn. [core.async]
 -- * A callback must not wait. Its error is reported at once. [runnel]
 local nested = 0 -- callbacks that run within each other; one more than NESTED has to wait for its turn
-local function call_back(f, ch, value, err)
+function call_back(f, ch, value, err)
   local ok, problem
   if err ~= nil then ok, problem = call("a callback", f, value, err) else ok, problem = call("a callback", f, value) end
   if not ok then report(problem, nil, label(ch)) end
@@ -696,23 +821,30 @@ end
 
 -- * When no go block is ready, the scheduler waits until the next timer is due; a simulation jumps there. [runnel]
 -- Runs go blocks until is_over() is true. Returns false if nothing is ready and no timer is set.
-function run_until(is_over, is_awaited)
+local function drive(is_over, is_awaited)
   while not is_over() do
     look()
     local timer, untaken = first_timer(), world.untaken[1]
+    local till = timer and timer.deadline
     if is_over() then return true end
+    if till and untaken and untaken.deadline < till then till = untaken.deadline end
     if world.ready.n > 0 then
       run_next()
-    elseif timer then
-      local till = untaken and untaken.deadline < timer.deadline and untaken.deadline or timer.deadline
-      if world.time then world.time = till else host.sleep(till - M.now()) end
-    elseif untaken and is_awaited then
-      report_untaken(huge) -- the error of a go block is often the cause of a deadlock
-    else
-      return false
+    elseif not take_turn(till) then
+      if till and world.time then world.time = till
+      elseif till then host.sleep(till - M.now())
+      elseif untaken and is_awaited then report_untaken(huge) -- often the cause of a deadlock
+      else return false end
     end
   end
   return true
+end
+function run_until(is_over, is_awaited)
+  local outer = is_driving
+  is_driving = true
+  local is_true = drive(is_over, is_awaited)
+  is_driving = outer
+  return is_true
 end
 
 -- ==== what programs call ====
@@ -938,7 +1070,8 @@ function chan:close(err)
   elseif self.closes_itself and not self.is_closed then
     raise "close: a channel that done() returns closes when its channel closes; close that channel"
   end
-  local is_reason = err ~= nil and current and current.was_cancelled and rawequal(err, current.reason)
+  local go = err ~= nil and running()
+  local is_reason = go and go.was_cancelled and rawequal(err, go.reason)
   if is_reason and not self.is_closed then self.is_known = true end -- a cancellation is intended
   close(self, err)
 end
@@ -1128,7 +1261,10 @@ end
 
 ---Lets the other ready go blocks run; outside any go block, runs those that are ready now.
 function M.yield()
-  if current or inside then
+  if threads and not inside then
+    threads.park(running(), 0)
+    return look()
+  elseif current or inside then
     check_can_wait "yield"
     park("yield", wake_without_result)
     return
@@ -1177,16 +1313,73 @@ local function run_main(what, f, ...)
   return false, result.reason
 end
 
+---Tells the library which loop it runs in: see the head of this file.
+function M.host(given)
+  if type(given) ~= "table" then raise("host: a table of functions expected, got %s", got(given, "host")) end
+  local needed = given.spawn and { "now", "current", "spawn", "park", "wake" } or { "now" }
+  for i = 1, #needed do
+    if not given[needed[i]] then raise("host: the function '%s' is missing", needed[i]) end
+  end
+  host = { now = given.now, schedule = given.schedule, after = given.after, sleep = given.sleep, turn = given.turn }
+  threads = given.spawn and given or nil
+  if not host.schedule and not threads then host.sleep = host.sleep or wait_in_loop end
+  is_scheduled, armed = false, nil
+  if world.ready.n > 0 or world.timers.n > 0 then kick() end
+  return M
+end
+
+---For a host whose threads are the go blocks: it has ended the thread of this one. What that waits for is withdrawn, so
+---that no value goes to it, and its result channel closes with an error.
+function M.killed(go)
+  if go.parked then commit(go.waiters and go.waiters[1] or go) end
+  if go.timer then go.timer.withdrawn, go.timer = true, nil end
+  if not go.result or go.has_ended then return end
+  go.was_cancelled, go.reason = true, "its thread was ended by the host"
+  end_block(go, false, nil, go.reason)
+end
+
+---For a program with a loop of its own: fires due timers and runs ready go blocks for at most ms, 1 by default.
+---@param ms? number
+---@return number? ms until the next deadline; 0 if more go blocks are ready; nil if nothing is left
+function M.step(ms)
+  if ms ~= nil then check_ms(ms, "step") end
+  check_outside "step"
+  if is_driving then return 0 end
+  local till = M.now() + (ms or 1)
+  is_driving = true
+  look()
+  while world.ready.n > 0 do
+    run_next()
+    if M.now() >= till then break end
+    look()
+  end
+  is_driving = false
+  if world.ready.n > 0 then
+    kick()
+    return 0
+  end
+  local timer, untaken = first_timer(), world.untaken[1]
+  local deadline = timer and timer.deadline or huge
+  if untaken and untaken.deadline < deadline then deadline = untaken.deadline end
+  if deadline == huge then return nil end
+  arm(deadline)
+  return max(0, deadline - M.now())
+end
+
 ---Runs f as a go block until it has ended, and returns its results; without f until nothing is ready and no timer is
 ---set.
 ---@param f? fun(...): ...
 function M.run(f, ...)
-  check_outside "run"
+  if not threads then
+    check_outside "run"
+    check_can_sleep "run"
+  end
   if f == nil then
     run_until(function() return false end)
     return
   end
   check_callable(f, "run")
+  if threads then return f(...) end
   local ok, results = run_main("run", f, ...)
   if not ok then error(results, 0) end
   return unpack(results, 1, results.n)
@@ -1199,13 +1392,13 @@ M.sim = {}
 -- Runs f in a world of its own, with virtual time. Returns what run_main does, and how much time has passed.
 local function simulate(what, f, choose_ready, choose_any)
   check_outside(what)
-  local outer = world
-  world = new_world()
+  local outer, outer_threads = world, threads
+  world, threads = new_world(), nil
   world.time, world.choose_ready, world.choose = 0, choose_ready, choose_any
   local ok, results = run_main(what, f)
   report_untaken(huge)
   local elapsed = world.time
-  world = outer
+  world, threads = outer, outer_threads
   return ok, results, elapsed
 end
 

@@ -34,9 +34,15 @@ local CALLS = {
     rn.pipeline_async_unordered(1, rn.chan(), nothing, rn.chan(), true, opts)
   end,
   ["rn.scope"] = function(opts) rn.scope(nothing, opts) end,
+  ["rn.debounce"] = function(opts) rn.debounce(rn.chan(), 1, opts) end,
+  ["rn.shield"] = function(opts) rn.shield(nothing, opts) end,
+  ["rn.supervise"] = function(opts) rn.supervise({ { "a", nothing } }, opts) end,
   ["rn.threads"] = function(opts) rn.threads(1, nothing, opts) end,
   ["rn.profile"] = function(opts) rn.profile(nothing, opts) end,
   ["rn.trace"] = function(opts) rn.trace("/nowhere/trace.json", opts) end,
+  ["rn.counter"] = function(opts) local _ = rn.counter("options_total", "For a spec.", opts) end,
+  ["rn.gauge"] = function(opts) local _ = rn.gauge("options", "For a spec.", opts) end,
+  ["rn.histogram"] = function(opts) local _ = rn.histogram("options_size", "For a spec.", opts) end,
   ["flow"] = function() require "runnel.flow" ("f", { a = { nothing, nosuch = true }, "a" }) end,
   ["keepers.stage"] = function(opts)
     require "runnel.queue.keeper".stage(require "examples.lib.memory_keeper".queue("q"):keeper(), 1, nothing, opts)

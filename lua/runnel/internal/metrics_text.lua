@@ -15,7 +15,11 @@ local ESCAPES = { ["\\"] = "\\\\", ['"'] = '\\"', ["\n"] = "\\n" }
 -- The value of a label in quotes.
 local function quoted(text) return '"' .. short.utf8(text):gsub('[\\"\n]', ESCAPES) .. '"' end
 
-local function number(value) return assert(json.encode(value)) end
+-- What is too large for a float is infinite in the text, too.
+local function number(value)
+  if value == math.huge then return "+Inf" end
+  return value == -math.huge and "-Inf" or assert(json.encode(value))
+end
 
 local function seconds(ms) return ms / 1000 end
 
@@ -64,6 +68,12 @@ end
 
 local function of_queue(field)
   return of_queues(function(row) return row[field] end)
+end
+
+local function of_children(field)
+  return function(numbers, put)
+    for _, name in ipairs(keys(numbers.supervised)) do put(numbers.supervised[name][field], "child", name) end
+  end
 end
 
 local function of_pool(field)
@@ -129,6 +139,10 @@ local FAMILIES = {
   { "runnel_pool_failed_calls_total", "counter", "Calls of pools whose function has raised.", of_pool "failed" },
   { "runnel_pool_running_calls", "gauge", "Calls that a thread of a pool has taken.", of_pool "running" },
   { "runnel_pool_waiting_calls", "gauge", "Calls that wait for a thread of a pool.", of_pool "waiting" },
+  { "runnel_supervised_children", "gauge", "Children of supervisors.", of_children "children" },
+  { "runnel_supervised_running_children", "gauge", "Children of supervisors that run now.", of_children "running" },
+  { "runnel_supervised_restarts_total", "counter", "Restarts of children.", of_children "restarts" },
+  { "runnel_supervised_failures_total", "counter", "Errors of children.", of_children "failures" },
   { "runnel_http_requests_total", "counter", "Requests to HTTP servers that have ended, by status.", requests },
   { "runnel_http_requests_in_flight", "gauge", "Requests to HTTP servers that have not ended.",
     of_servers(function(row, put, port) put(row.running, "port", port) end) },
@@ -159,10 +173,35 @@ local function line(name, value, ...)
   return ("%s%s %s"):format(name, all, number(value))
 end
 
+-- Adds the lines of a number of the program's own.
+local function add_own(lines, name, metric)
+  if #metric.series == 0 then return end
+  lines[#lines + 1] = ("# HELP %s %s"):format(name, (short.utf8(metric.help):gsub("[\\\n]", ESCAPES)))
+  lines[#lines + 1] = ("# TYPE %s %s"):format(name, metric.kind)
+  for _, series in ipairs(metric.series) do
+    local labels = {}
+    for _, key in ipairs(keys(series.labels)) do
+      labels[#labels + 1], labels[#labels + 2] = key, series.labels[key]
+    end
+    local function put(ending, value, ...)
+      lines[#lines + 1] = line(name .. ending, value, table.unpack(table.move({ ... }, 1, 2, #labels + 1,
+        table.move(labels, 1, #labels, 1, {}))))
+    end
+    for _, time in ipairs(series.times or {}) do put("_bucket", time[2], "le", number(time[1])) end
+    if series.times then
+      put("_sum", series.sum)
+      put("_count", series.count)
+    else
+      put("", series.value)
+    end
+  end
+end
+
 ---@param numbers runnel.Metrics
 ---@return string
 function exposition.text(numbers)
   local lines = {}
+  for _, name in ipairs(keys(numbers.own)) do add_own(lines, name, numbers.own[name]) end
   for _, family in ipairs(FAMILIES) do
     local name, kind, help, read = table.unpack(family)
     local head = #lines
