@@ -294,3 +294,5 @@ describe("the options in the manual", function()
     assert.is_true(is_set(few, { name = "max_header", functions = { "http.serve" } }))
   end)
 end)
+
+return CALLS -- for scripts/docs/api_lua.lua, which asks each function for its options
