@@ -97,6 +97,24 @@ describe("runnel.lite in OpenResty", function()
     ]])
   end)
 
+  it_in_nginx("waits in a timer of nginx, which outlives its request", function()
+    dir:write("shared.lua", 'return require("runnel.lite.nginx").rn.chan()')
+    start {
+      ["/begin"] = [[
+        ngx.timer.at(0, function()
+          local shared, rn = require "shared", require("runnel.lite.nginx").rn
+          rn.sleep(5)
+          local part = rn.go(function() return "from a timer" end)
+          shared:put((part:take()))
+        end)
+        ngx.say "begun"
+      ]],
+      ["/take"] = [[ngx.say((require("shared"):take()))]],
+    }
+    assert.equal("begun\n", nginx:get "/begin")
+    assert.equal("from a timer\n", nginx:get "/take")
+  end)
+
   it_in_nginx("runs a simulation in a handler", function()
     assert.equal("1000000\n", answer [[
       ngx.say(rn.sim.run(function()
