@@ -288,6 +288,7 @@ local function tell(self, scope, call)
   results.of(self.store):tell(scope, call.ended)
   local parent = call.run and call.run.row.parent
   if parent then self.store:ring(table_of.signals(parent)) end
+  self.store:ring("schedule " .. self.name) -- of which a start may wait for the end
 end
 
 -- Stores the error of a run that has failed for good, and its dead letter.
