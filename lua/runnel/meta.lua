@@ -1009,6 +1009,34 @@ function core.internal.is_cancelled(err) end
 
 ---Operations for the library's own go blocks. Any number of them may wait on a channel. They let other go blocks run
 ---after each 128 values without a wait.
+---How merge and mix take from many channels (lua/runnel/workers/gathering.lua).
+---@class runnel.gathering
+core.internal.gathering = {}
+
+---@param n integer how many channels
+---@return userdata g
+function core.internal.gathering.new(n) end
+
+---Waits in the queues of the channels in place of the go block that takes. To be called in a go block of its own.
+---@param g userdata
+---@param chs runnel.Channel<any>[]
+function core.internal.gathering.hold(g, chs) end
+
+---Ends hold.
+---@param g userdata
+function core.internal.gathering.finish(g) end
+
+---@param chs runnel.Channel<any>[] those of hold
+---@param g userdata
+---@return any value
+---@return runnel.Channel<any>? ch from which it was taken; if value is nil, ch is closed. nil: chs[1] is closed, so nothing is taken
+---@return any err with which ch was closed
+function core.internal.gathering.take(chs, g) end
+
+---@param ch runnel.Channel<any>
+---@return boolean
+function core.internal.gathering.is_shared(ch) end
+
 ---@class runnel.moving
 core.internal.moving = {}
 

@@ -290,6 +290,7 @@ void lua_internal_open(lua_State *L) {
   lua_internal_go_open(L);
   lua_internal_lines_open(L);
   lua_moving_open(L);
+  lua_gathering_open(L);
   lua_job_open(L);
   lua_worker_open(L);
   lua_packing_open(L);

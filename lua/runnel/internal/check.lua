@@ -11,7 +11,8 @@ local CALLER = 3
 
 -- How to call the functions whose arguments are easily confused.
 local USAGE = {
-  batch = "batch(ch, n, ms)", debounce = "debounce(ch, ms)", frontier = "frontier(n, f, list)",
+  batch = "batch(ch, n, ms)", debounce = "debounce(ch, ms)", throttle = "throttle(ch, ms)",
+  sample = "sample(ch, ms)", latest = "latest(ch)", frontier = "frontier(n, f, list)",
   into = "into(list, ch)", map = "map(f, { ch, ... })",
   merge = "merge { ch, ... }", mult = "mult(ch)", onto_chan = "onto_chan(ch, list)", pipe = "pipe(from, to)",
   pipeline = "pipeline(n, to, xf, from)", pipeline_async = "pipeline_async(n, to, af, from)",
