@@ -8,10 +8,9 @@ local work_store = require "spec.support.work_store"
 
 describe("order per key in a store", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
-  local stores = require "runnel.store"
-  local dir, store, reported
+  local store, reported
 
-  local work = work_store.new(function(...) store, dir, reported = ... end)
+  local work = work_store.new(function(of, _, list) store, reported = of, list end)
   before_each(work.open)
   after_each(work.close)
   before_each(function() assert(store:stream "orders") end)

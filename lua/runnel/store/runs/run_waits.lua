@@ -170,10 +170,10 @@ end
 
 -- Why a run cannot wait for the result of another one: that begins only when this one has ended. Parks.
 local function never_ends(run, other, column)
-  local work, row = run.work, nil
+  local work = run.work
   if other.name ~= work.name then return nil end
   if other.scope == run.scope then return ("result: run %s waits for its own result"):format(run.scope) end
-  row = work.key and run:must("rows", table_of.FIND, other.name, column)[1]
+  local row = work.key and run:must("rows", table_of.FIND, other.name, column)[1]
   if not row or row.seq < run.call.message.sequence then return nil end
   local ok, is_same = pcall(function()
     local function key(of) return by_key.of(work.key, table_of.value(of.form, of.value)) end

@@ -124,8 +124,8 @@ end
 
 local FIND <const> = "select * from runnel_schedule where name = ?"
 local SET <const> = "update runnel_schedule set last = ?, paused = null where name = ? and last = ? and paused is ?"
-local LIVE <const> = "select 1 from runnel_run where name = ? and state in ('ready', 'sleeping', 'waiting', 'retrying', "
-  .. "'blocked') limit 1"
+local LIVE <const> = "select 1 from runnel_run where name = ? "
+  .. "and state in ('ready', 'sleeping', 'waiting', 'retrying', 'blocked') limit 1"
 local OLD <const> = "select id from runnel_run where name = ? and state in ('done', 'cancelled') "
   .. "order by made desc limit ? offset ?"
 
@@ -280,9 +280,9 @@ end
 local MAKE <const> = [[
 insert into runnel_schedule(name, cron, every, zone, missed, last, made, overlap)
   values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-  on conflict(name) do update set missed = excluded.missed, overlap = excluded.overlap, cron = excluded.cron, every = excluded.every,
-    zone = excluded.zone, last = case when cron is excluded.cron and every is excluded.every and zone = excluded.zone
-      then last else excluded.last end]]
+  on conflict(name) do update set missed = excluded.missed, overlap = excluded.overlap, cron = excluded.cron,
+    every = excluded.every, zone = excluded.zone, last = case
+      when cron is excluded.cron and every is excluded.every and zone = excluded.zone then last else excluded.last end]]
 
 -- Checks what the program says about the times. Errors are at the line that has called the caller.
 local function check_times(when, opts)
