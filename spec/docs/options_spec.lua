@@ -79,6 +79,10 @@ add(curl, {
 })
 add(http, {
   ["http.serve"] = function(opts) http.serve(0, nothing, opts) end,
+  ["http.basic_auth"] = function(opts) http.basic_auth(nothing, {}, opts) end,
+  ["http.cors"] = function(opts) http.cors(nothing, opts) end,
+  ["http.limit"] = function(opts) http.limit(nothing, 1, 1, opts) end,
+  ["http.within"] = function(opts) http.within(nothing, opts) end,
   ["http.cookie"] = function(opts) http.cookie("a", "b", opts) end,
   ["http.log"] = function(opts) http.log(nothing, opts) end,
 })
