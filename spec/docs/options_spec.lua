@@ -74,6 +74,7 @@ add(curl, {
   ["http.request"] = function() http.request { url = NOWHERE, nosuch = true } end,
   ["http.stream"] = function(opts) http.stream(NOWHERE, opts) end,
   ["http.events"] = function(opts) http.events(NOWHERE, opts) end,
+  ["http.compress"] = function(opts) http.compress(nothing, opts) end,
   ["req:form"] = function(opts) with_request(function(req) req:form(opts) end) end,
   ["req:events"] = function(opts) with_request(function(req) req:events(rn.chan(), opts) end) end,
 })
