@@ -84,10 +84,12 @@ add(curl, {
   ["http.request"] = function() http.request { url = NOWHERE, nosuch = true } end,
   ["http.stream"] = function(opts) http.stream(NOWHERE, opts) end,
   ["http.events"] = function(opts) http.events(NOWHERE, opts) end,
+  ["req:form"] = function(opts) with_request(function(req) req:form(opts) end) end,
   ["req:events"] = function(opts) with_request(function(req) req:events(rn.chan(), opts) end) end,
 })
 add(http, {
   ["http.serve"] = function(opts) http.serve(0, nothing, opts) end,
+  ["http.cookie"] = function(opts) http.cookie("a", "b", opts) end,
   ["http.log"] = function(opts) http.log(nothing, opts) end,
 })
 add(http and uv, { ["http.files"] = function(opts) http.files(".", opts) end })
@@ -298,3 +300,5 @@ describe("the options in the manual", function()
     assert.is_true(is_set(few, { name = "max_header", functions = { "http.serve" } }))
   end)
 end)
+
+return CALLS -- for scripts/docs/api_lua.lua, which asks each function for its options

@@ -31,7 +31,7 @@ local LONGEST_VALUE <const> = 4000
 ---@field resumes? number when the pause ends, in ms since 1970; of a store only
 ---@field protected store_paused fun(self, is_paused: boolean, ms?: number): true?, string? notes for all workers, also
 ---new ones, whether the queue is paused, and for how long
----@field protected can_resume? boolean whether a pause may have an end
+---@field can_resume? boolean whether a pause may have an end
 ---@field protected read_waiting fun(self, after: integer, most: integer): runnel.queue.Waiting[]?, string?
 ---@field protected remove_waiting fun(self, sequence: integer): true?, string?
 ---@field protected move_waiting? fun(self, sequence: integer, to: string): true?, string?

@@ -107,6 +107,20 @@ add("req", { "luv", "http" }, function(f)
   if problem then error(problem, 0) end
 end)
 
+add("part", { "luv", "http" }, function(f)
+  local http, problem = require "runnel.http", nil
+  local before = http.fake(function(req)
+    req:form { file = function(part)
+      local ok, err = pcall(f, part)
+      problem = not ok and err
+    end }
+    return 200
+  end)
+  http.request { url = "http://x/", multipart = { { name = "f", filename = "x", data = "text" } } }
+  http.fake(before)
+  if problem then error(problem, 0) end
+end)
+
 add("server", { "luv", "http" }, function(f)
   with_server(function(has)
     if has.server then f(has.server) end
