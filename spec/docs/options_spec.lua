@@ -157,6 +157,12 @@ add(stores, {
       assert(store:queue "a"):pause(opts)
     end)
   end,
+  ["queue:list"] = function(opts)
+    with_store(function(store)
+      assert(store:stage("orders", 1, nothing, nil, { name = "a" }))
+      assert(store:queue "a"):list(opts)
+    end)
+  end,
   ["dead:list"] = function(opts) with_store(function(store) store:dead("orders"):list(opts) end) end,
   ["sink:put"] = function(opts) with_store(function(store) assert(store:sink "orders"):put(1, opts) end) end,
   ["bucket:watch"] = function(opts) with_store(function(store) assert(store:kv "b"):watch(nil, opts) end) end,
