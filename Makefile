@@ -533,10 +533,11 @@ dist: ## write the source archive of the last commit, checksums, release notes a
 	  else tar -czf $(DIST).tar.gz --exclude=./build --transform='s,^[.],runnel-$(VERSION),' .; fi
 	$(Q)$(LUA) scripts/release_notes.lua $(VERSION) <CHANGELOG.md >$(DIST).md
 	$(Q)$(SBOM) >$(DIST).spdx.json
+	$(Q)$(LUA) scripts/rockspec.lua $(VERSION) $(BUILD)/dist
 	$(Q)cd $(BUILD)/dist && sha256sum runnel-$(VERSION).tar.gz >runnel-$(VERSION).tar.gz.sha256 && \
 	  sha256sum runnel-$(VERSION).tar.gz runnel-$(VERSION).md runnel-$(VERSION).spdx.json >SHA256SUMS
 	@echo 'written: $(DIST).tar.gz, its checksum (.sha256), the release notes $(DIST).md, what the'
-	@echo 'executable is made of ($(DIST).spdx.json), and the checksums of all three (SHA256SUMS)'
+	@echo 'executable is made of ($(DIST).spdx.json), the checksums of all three (SHA256SUMS), and rockspecs'
 
 # What is in the executable, and so in what `runnel build` writes, as SPDX; with PROGRAM, what such a program has besides.
 COMMIT_DATE = $(or $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null),$(shell date -u +%Y-%m-%dT%H:%M:%SZ))
