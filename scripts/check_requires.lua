@@ -10,7 +10,7 @@ local FLOORS = {
   { "tracing profile threads rn all runnel" },
   { "driver uv tls" },
   { "flow", "queue", "sqlite", "http" },
-  { "store", "nats" },
+  { "store", "nats", "otlp" },
   { "sim" },
   { "monitor", "core_async" },
   { "prompt host" },

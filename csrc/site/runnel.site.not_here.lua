@@ -3,7 +3,7 @@
 local NOT_HERE = {
   ["runnel.http"] = "sockets", ["runnel.nats"] = "sockets", ["runnel.prompt"] = "a terminal",
   ["runnel.sqlite"] = "files", ["runnel.store"] = "files", ["runnel.queue.keeper"] = "files",
-  ["runnel.tls"] = "sockets",
+  ["runnel.otlp"] = "sockets", ["runnel.tls"] = "sockets",
   ["rn.counter"] = "sockets", ["rn.file"] = "files", ["rn.gauge"] = "sockets", ["rn.histogram"] = "sockets",
   ["rn.metrics"] = "sockets", ["rn.traceparent"] = "sockets",
   ["rn.cores"] = "threads", ["rn.thread"] = "threads", ["rn.threads"] = "threads",

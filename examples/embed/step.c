@@ -105,6 +105,7 @@ int main(int argc, char **argv) {
   lua_State *L = luaL_newstate();
   if (!L) return 1;
   luaL_openlibs(L);
+  (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* what the script prints is seen at once */
   bool ok = run(L, argv[1]);
   lua_close(L);
   return ok ? 0 : 1;

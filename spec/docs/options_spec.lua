@@ -64,6 +64,10 @@ end
 
 local NOWHERE <const> = "http://127.0.0.1:1/"
 
+add(pcall(require, "runnel.http.curl"), {
+  ["otlp.start"] = function(opts) require "runnel.otlp".start(NOWHERE, opts) end,
+})
+
 -- Calls f with the request of a server's function.
 local function with_request(f)
   local before = http.fake(function(req)
@@ -80,10 +84,12 @@ add(curl, {
   ["http.request"] = function() http.request { url = NOWHERE, nosuch = true } end,
   ["http.stream"] = function(opts) http.stream(NOWHERE, opts) end,
   ["http.events"] = function(opts) http.events(NOWHERE, opts) end,
+  ["req:form"] = function(opts) with_request(function(req) req:form(opts) end) end,
   ["req:events"] = function(opts) with_request(function(req) req:events(rn.chan(), opts) end) end,
 })
 add(http, {
   ["http.serve"] = function(opts) http.serve(0, nothing, opts) end,
+  ["http.cookie"] = function(opts) http.cookie("a", "b", opts) end,
   ["http.log"] = function(opts) http.log(nothing, opts) end,
 })
 add(http and uv, { ["http.files"] = function(opts) http.files(".", opts) end })

@@ -167,7 +167,8 @@ describe("the host of runnel.lite", function()
       say(rn.run(function() return "in the same thread" end))
     end)
     host.run(300)
-    assert.same({ "1 2 done 10", "true enough", "true 20", "a callback 50", "a mistake", "1000", "in the same thread" }, seen)
+    assert.same({ "1 2 done 10", "true enough", "true 20", "a callback 50", "a mistake", "1000", "in the same thread" },
+      seen)
   end)
 
   it("may kill its threads: the library does not keep them", function()

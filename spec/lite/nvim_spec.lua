@@ -43,7 +43,7 @@ describe("runnel.lite in Neovim", function()
   end)
 
   it_in_nvim("gives what the user answers", function()
-    assert.equal("typed by Ann\nb\nnil\n5\nnil why\n", nvim [[
+    assert.equal("typed by Ann\nb\nnil\n5\nnil why\nfile nil ENOENT\n", nvim [[
       local nvim, rn = ...
       vim.ui.input = function(opts, f) vim.defer_fn(function() f("typed by " .. opts.prompt) end, 1) end
       vim.ui.select = function(items, _, f) f(items[2], 2) end
@@ -53,6 +53,8 @@ describe("runnel.lite in Neovim", function()
       say((nvim.select { "a", "b" }:take()))
       say((nvim.callback(function(a, b, f) f(a + b) end, 2, 3):take()))
       say(nvim.callback(function(f) f(nil, "why") end):take())
+      local _, why = nvim.error_first(vim.loop.fs_stat, "no such file"):take()
+      say(nvim.error_first(vim.loop.fs_stat, "main.lua"):take().type, nil, why:match "^%u+")
     ]])
   end)
 
@@ -135,7 +137,7 @@ describe("runnel.lite in Neovim", function()
 
   -- ---- the page ----
 
-  local function write_page(dir)
+  local function write_page()
     dir:write("picker.lua", pages.block(PAGE, "Starts search(query)"))
     dir:write("find.lua", pages.block(PAGE, "function M.open"))
     dir:write("test.lua", pages.block(PAGE, "shows only what the last query has found"))
@@ -143,7 +145,7 @@ describe("runnel.lite in Neovim", function()
   end
 
   it_in_nvim("has a picker that cancels the last search, on " .. PAGE, function()
-    write_page(dir)
+    write_page()
     assert.equal("grep found: ./hello.txt:1:hello there\nkilled\nthe new one\nclosed\n", nvim [[
       local nvim, rn = ...
       local find = require "find"
@@ -179,16 +181,18 @@ describe("runnel.lite in Neovim", function()
   end)
 
   it_in_nvim("has a test that passes in Neovim, too, on " .. PAGE, function()
-    write_page(dir)
+    write_page()
     dir:write("main.lua", 'print = function(text) io.stdout:write(text, "\\n") end dofile "run.lua" vim.cmd "qa!"')
     assert.equal("passed\n", programs.run(dir, "exec nvim --headless -u NONE -i NONE -n +'luafile main.lua'"))
   end)
 
   for _, interpreter in ipairs { "lua5.1", "luajit", "lua5.4" } do
-    programs.it(busted, interpreter)("has a test that passes on " .. interpreter .. ", and finds a fault, on " .. PAGE, function()
-      write_page(dir)
+    local title = "has a test that passes on %s, and finds a fault, on %s"
+    programs.it(busted, interpreter)(title:format(interpreter, PAGE), function()
+      write_page()
       assert.equal("passed\n", programs.run(dir, interpreter .. " run.lua"))
-      local code, n = dir:read("picker.lua"):gsub("found, lines, tick = search%(value%), {}", "found, tick = search(value)")
+      local right, wrong = "found, lines, tick = search%(value%), {}", "found, tick = search(value)"
+      local code, n = dir:read("picker.lua"):gsub(right, wrong)
       assert.equal(1, n)
       dir:write("picker.lua", code)
       local ok, message = pcall(programs.run, dir, interpreter .. " run.lua")

@@ -10,7 +10,7 @@ local M, lock = {}, {}
 lock.__index = lock
 
 ---@param seconds number
-function M.sleep(seconds) rn.sleep(math.max(0, seconds or 0) * 1000) end
+function M.sleep(seconds) rn.sleep(math.floor(math.max(0, seconds or 0) * 1000 + 0.5)) end
 M.pause = M.sleep
 
 function M.addthread(f, ...) return rn.go(f, ...) end

@@ -38,7 +38,7 @@ function timer:is_closing() return self.is_closed or false end
 -- A process: `answer(command, opts)` returns what it gives, and after how many ms.
 local function start_process(answer, command, opts, on_exit)
   local result, ms = answer(command, opts)
-  local killed, ended = rn.promise_chan(), false
+  local killed, ended = rn.promise_chan():name "kill", false
   rn.go(function()
     local signal, from = rn.alts({ killed, rn.timeout(ms or 0) }, { priority = true })
     ended = true

@@ -25,8 +25,7 @@ end
 local function report(err, trace, where)
   ngx.log(ngx.ERR, "runnel: error in ", where, ": ", tostring(err), trace and "\n" .. trace or "")
 end
-local before = rn.on_error(report)
-if before then rn.on_error(before) end
+rn.on_error(rn.on_error(report) or report) -- the program's own comes first
 
 rn.host {
   now = function()

@@ -15,8 +15,7 @@ rn.host {
   schedule = vim.schedule,
   after = function(ms, f) timer:start(math.ceil(ms), 0, vim.schedule_wrap(f)) end,
   turn = function(ms, is_ready)
-    local _, why = vim.wait(ms and math.ceil(ms) or 1e9, is_ready)
-    return why ~= -2 -- Ctrl-C
+    return select(2, vim.wait(ms and math.ceil(ms) or 1e9, is_ready)) ~= -2 -- Ctrl-C
   end,
 }
 
@@ -24,24 +23,31 @@ local function report(err, trace, where)
   local text = ("runnel: error in %s: %s\n%s"):format(where, tostring(err), trace or "")
   vim.schedule(function() vim.notify(text, vim.log.levels.ERROR) end)
 end
-local before = rn.on_error(report)
-if before then rn.on_error(before) end
+rn.on_error(rn.on_error(report) or report) -- the program's own comes first
 
 local M = { rn = rn }
 
----Calls f(..., callback). The channel gives the first argument of the callback, and closes; if that is nil, it closes
----with the second one as its error, if there is one.
----@param f function
----@return runnel.Channel<any>
-function M.callback(f, ...)
+local function call(is_error_first, f, ...)
   local ch, args, n = rn.chan(1), { ... }, select("#", ...)
   args[n + 1] = function(value, err)
+    if is_error_first then value, err = err, value end
     if value ~= nil then ch:offer(value) end
     ch:close(value == nil and err or nil)
   end
   f(unpack(args, 1, n + 1)) -- luacheck: ignore 113 143
   return ch
 end
+
+---Calls f(..., callback). The channel gives the first argument of the callback, and closes; if that is nil, it closes
+---with the second one as its error, if there is one.
+---@param f function
+---@return runnel.Channel<any>
+function M.callback(f, ...) return call(false, f, ...) end
+
+---The same for a callback that gets the error first, as those of vim.uv and of language servers.
+---@param f function
+---@return runnel.Channel<any>
+function M.error_first(f, ...) return call(true, f, ...) end
 
 ---vim.ui.input: the text; closed without one if the user cancels.
 function M.input(opts) return M.callback(vim.ui.input, opts or {}) end

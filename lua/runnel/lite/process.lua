@@ -14,19 +14,25 @@ local function next_chunk(pipe)
   return ch
 end
 
+-- Puts a line unless the channel is closed, also while it waits.
+local function put(ch, line)
+  local ok, from = rn.alts({ { ch, line }, ch:done() }, { priority = true })
+  return ok and from == ch
+end
+
 -- Puts the lines of a pipe on a channel until one of the two ends. Returns an error of the pipe.
 local function copy_lines(pipe, ch)
   local rest = ""
   while true do
     local data, err = next_chunk(pipe):take()
     if data == nil then
-      if rest ~= "" then ch:put(rest) end
+      if rest ~= "" then put(ch, rest) end
       return err
     end
     local from = 1
     data = rest .. data
     for line, after in data:gmatch "([^\n]*)\n()" do
-      if not ch:put(line) then return end
+      if not put(ch, line) then return end
       from = after
     end
     rest = data:sub(from)

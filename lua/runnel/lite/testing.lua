@@ -9,41 +9,39 @@ local M = {}
 
 local MOST = 10000 -- schedules, if the test does not say how many
 
--- The error of a framework's assertion is a table: the copy with another text is still one for the framework.
-local function with_text(err, text)
-  if type(err) ~= "table" then return text end
+-- A framework's assertion may raise a table, by which it knows a failure from an error: with another text it is still
+-- one.
+local function raise(err, text)
+  if type(err) ~= "table" then error(text, 0) end
   local copy = {}
   for key, value in pairs(err) do copy[key] = value end
   copy.message = text
-  return setmetatable(copy, getmetatable(err))
+  error(setmetatable(copy, getmetatable(err)), 0)
 end
 
-local function raise(err, text) error(with_text(err, text), 0) end
-
-local OPTIONS = { schedules = true }
+local OPTIONS = { leaks = true, schedule = true, schedules = true, steps = true }
 
 ---Returns a test, a function without arguments: it runs f in every order of its go blocks, each time in a simulation
----with virtual time, and fails with the story of the first run that fails. A test that passes has tried all orders; it
----fails if these are more than 10000. With opts.schedules it tries so many, the second half of them at random, and
----passes also if there are more.
+---with virtual time, and fails with the story of the first run that fails (rn.sim.explore). If it passes, f is right in
+---every order. It fails, too, if there are more than 10000 orders; with opts.schedules it tries so many at most, and
+---passes even if there are more.
 ---@param f fun()
----@param opts? { schedules?: integer }
+---@param opts? { schedules?: integer, leaks?: boolean, steps?: integer, schedule?: string }
 ---@return fun()
 function M.explore(f, opts)
   if type(f) ~= "function" then error("explore: a function expected, got " .. type(f), 2) end
-  for key in pairs(opts or {}) do
-    if not OPTIONS[key] then error(("explore: unknown option '%s'; known: schedules"):format(tostring(key)), 2) end
-  end
-  local given = opts and opts.schedules
-  return function()
-    local in_order = given and math.ceil(given / 2) or MOST
-    local report = rn.sim.explore(f, { schedules = in_order, raise = raise })
-    if report.all then return end
-    if not given then
-      error(("explore: %d schedules passed, but there are more: make the test smaller (fewer go blocks, fewer values), "
-        .. "or say how many to try, as explore(f, { schedules = %d })"):format(MOST, MOST), 0)
+  local given = { raise = raise, schedules = MOST }
+  for key, value in pairs(opts or {}) do
+    if not OPTIONS[key] then
+      error(("explore: unknown option '%s'; known: leaks, schedule, schedules, steps"):format(tostring(key)), 2)
     end
-    for seed = 1, given - in_order do rn.sim.run(f, { seed = seed, shuffle = true }) end
+    given[key] = value
+  end
+  return function()
+    local report = rn.sim.explore(f, given)
+    if report.all or given.schedule or opts and opts.schedules then return end
+    error(("explore: %d schedules passed, but there are more: make the test smaller (fewer go blocks, fewer values), "
+      .. "or say how many to try: explore(f, { schedules = %d })"):format(MOST, MOST), 0)
   end
 end
 
@@ -52,7 +50,7 @@ end
 ---@return fun()
 function M.simulate(f)
   if type(f) ~= "function" then error("simulate: a function expected, got " .. type(f), 2) end
-  return function() rn.sim.run(f) end
+  return function() rn.sim.run(f, { leaks = true }) end
 end
 
 return M

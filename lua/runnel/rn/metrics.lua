@@ -29,6 +29,7 @@ local metrics = {}
 ---@field pools table<string, runnel.PoolMetrics> the pools of threads, by the name of what they call
 ---@field supervised table<string, runnel.ChildMetrics> the children of rn.supervise, by name
 ---@field http table<string, runnel.HttpMetrics> the servers of http.serve, by their ports
+---@field otlp table<"traces"|"metrics", { sent: integer, dropped: integer }> what runnel.otlp has sent so far
 ---@field own table<string, runnel.OwnMetric> those of rn.counter, rn.gauge and rn.histogram, by name
 ---@field threads integer threads that run, those of pools too
 ---@field errors integer errors that were reported, because the program did not take them
@@ -279,6 +280,18 @@ local function read_http()
   return rows
 end
 
+local function read_exporters()
+  local rows = {}
+  for exporter in pairs(living.exporters or {}) do
+    local stats = exporter:stats()
+    for signal, one in pairs { traces = stats.spans, metrics = stats.points } do
+      local row = row_of(rows, signal, { "sent", "dropped" })
+      for _, field in ipairs { "sent", "dropped" } do count(row, field, "otlp " .. signal, signal, exporter, one[field]) end
+    end
+  end
+  return rows
+end
+
 ---Returns numbers about what the program does now, and counters. The first call starts counting: make it once at the
 ---start of the program, so that all channels are counted. With more than 500 channels, other go blocks run meanwhile.
 ---@param on? boolean false stops counting, and forgets the counters
@@ -297,13 +310,14 @@ function metrics.metrics(on)
   local errors, waited, longest, blocked = internal.measured()
   local numbers = setmetatable({
     go_blocks = states, channels = read_channels(), flows = {}, queues = {}, pools = {}, http = {}, supervised = {},
-    own = instruments.read(), threads = living.threads and living.threads() or 0, errors = errors,
+    otlp = {}, own = instruments.read(), threads = living.threads and living.threads() or 0, errors = errors,
     memory = math.floor(collectgarbage "count" * 1024), cpu = os.clock() * 1000, waited = waited,
     longest_turn = longest, blocked = blocked,
   }, Metrics)
   if not active then return numbers end
   numbers.flows, numbers.queues = read_flows(), read_queues()
   numbers.pools, numbers.http, numbers.supervised = read_pools(), read_http(), read_supervised()
+  numbers.otlp = read_exporters()
   for _, one in pairs(active.counters) do one:finish() end
   return numbers
 end

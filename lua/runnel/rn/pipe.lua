@@ -39,8 +39,8 @@ function pipe.pipe(from, to, close)
   return to
 end
 
--- Moves the values of a merge. `chs` is `out:done()` and after it the inputs. Returns the first of their errors once all
--- have closed.
+-- Moves the values of a merge. `chs` is `out:done()` and after it the inputs. Returns the first of their errors once
+-- all have closed.
 local function move_values(chs, out)
   local left, reason = #chs - 1, nil
   local put = ends.sink(out, "a merge")

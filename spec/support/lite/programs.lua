@@ -92,16 +92,17 @@ http {
 ---@return { port: integer, get: fun(self, path: string, seconds?: number): string, stop: fun(self) }
 function programs.nginx(dir, server)
   local nginx = { port = free_port() }
-  local values = { MODULES = programs.nginx_modules, DIR = dir.path, PATH = programs.path, PORT = nginx.port, SERVER = server }
+  local values = { MODULES = programs.nginx_modules, DIR = dir.path, PATH = programs.path, PORT = nginx.port,
+    SERVER = server }
   dir:write("nginx.conf", (NGINX:gsub("%u%u+", values)))
   dir:write("error.log", "")
-  local began = os.execute(("cd '%s' && mkdir -p tmp && { nginx -p . -c nginx.conf >out 2>&1 & echo $! >pid; }"):format(dir.path))
-  assert(began)
+  local command = "cd '%s' && mkdir -p tmp && { nginx -p . -c nginx.conf >out 2>&1 & echo $! >pid; }"
+  assert(os.execute(command:format(dir.path)))
 
   -- The answer to a request, with its status if that is not 200. The client goes after `seconds`.
   function nginx:get(path, seconds)
-    local command = "curl -s -w '%%{http_code}' --max-time %s 'http://127.0.0.1:%d%s'"
-    local result = process.run(dir.path, command:format(seconds or patience.seconds(20), self.port, path))
+    local curl = "curl -s -w '%%{http_code}' --max-time %s 'http://127.0.0.1:%d%s'"
+    local result = process.run(dir.path, curl:format(seconds or patience.seconds(20), self.port, path))
     local text, status = result.out:match "^(.*)(%d%d%d)$"
     return status == "200" and text or status .. " " .. text
   end
