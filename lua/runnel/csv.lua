@@ -163,8 +163,8 @@ local function pieces_of(source)
   return source
 end
 
----An iterator over the records of a text, as lists of strings; or, with `header`, as tables by name. Raises at the first
----mistake, with the number of its line, and an error with which the channel closes.
+---An iterator over the records of a text, as lists of strings; or, with `header`, as tables by name. Raises at the
+---first mistake, with the number of its line, and an error with which the channel closes.
 ---@param source string|runnel.Channel<string>|fun(): string? a text, or its pieces, which may end anywhere
 ---@param opts? runnel.CsvOptions
 ---@return fun(): table<any, string>?
