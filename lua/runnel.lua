@@ -32,7 +32,7 @@ end
 
 ---@class runnel.lifetimes: runnel.shield, runnel.supervise
 
----@class runnel.calls: runnel.starts, runnel.lifetimes
+---@class runnel.calls: runnel.instruments, runnel.starts, runnel.lifetimes
 
 ---@class runnel: runnel.core, runnel.alt, runnel.calls, runnel.file, runnel.flows, runnel.reduce, runnel.timed
 ---@field trace fun(file: string|false, options?: { records?: integer }): runnel.Trace?
@@ -100,6 +100,8 @@ local HOMES = {
   is_timeout = "scope", priority_buffer = "priority_buffer", scope = "scope", xf = "runnel.xf",
   thread = "thread", threads = "thread", cores = "thread",
   trace = "runnel.tracing.trace_recorder", graph = "runnel.tracing.graph",
+  counter = "runnel.internal.instruments", gauge = "runnel.internal.instruments",
+  histogram = "runnel.internal.instruments",
   metrics = "metrics", traceparent = "traceparent", profile = "profile", leaks = "leaks",
 }
 

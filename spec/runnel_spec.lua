@@ -5,7 +5,7 @@ local stage = require "spec.support.stage"
 -- The modules of lua/runnel/: those that a program requires itself, and meta.lua, which nothing loads.
 local REQUIRED = {
   all = true, core_async = true, flow = true, http = true, json = true, lite = true, meta = true, monitor = true,
-  nats = true, prompt = true, sim = true, sqlite = true, store = true, tls = true, uv = true, xf = true,
+  nats = true, otlp = true, prompt = true, sim = true, sqlite = true, store = true, tls = true, uv = true, xf = true,
 }
 
 -- What modules of lua/runnel/rn/ have for each other.
@@ -242,6 +242,9 @@ describe("runnel.all", function()
       local _ = { rn.exit, rn.thread, rn.threads, rn.cores, -- a thread loads the library in its own state
         rn.file } -- which reads files
       print("graph", #rn.graph():text() > 0, rn.graph(false), rn.trace(false))
+      rn.counter("counter_total", "A counter."):add()
+      rn.gauge("gauge", "A gauge."):set(1)
+      rn.histogram("histogram", "A histogram."):observe(1)
       assert(#rn.metrics():text() > 0 and rn.traceparent() == nil)
       print("profile", rn.profile(function() end).first ~= nil, #rn.leaks() >= 0)
       print("unused: " .. unused())

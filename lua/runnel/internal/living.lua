@@ -9,6 +9,7 @@
 ---@field pool_stats? fun(pool: runnel.Pool): table
 ---@field servers? table<integer, runnel.http.Server>
 ---@field server_tally? fun(server: runnel.http.Server): table
+---@field exporters? table<runnel.otlp.Exporter, true>
 ---@field threads? fun(): integer
 ---@field end_threads? fun() ends them, as at the end of the program
 ---@field load_uv? fun() loads what runnel.uv loads late
