@@ -47,6 +47,9 @@ local CALLS = {
   ["keepers.stage"] = function(opts)
     require "runnel.queue.keeper".stage(require "examples.lib.memory_keeper".queue("q"):keeper(), 1, nothing, opts)
   end,
+  ["csv.rows"] = function(opts) require("runnel.csv").rows("", opts) end,
+  ["csv.decode"] = function(opts) require("runnel.csv").decode("", opts) end,
+  ["csv.encode"] = function(opts) require("runnel.csv").encode({}, opts) end,
   ["json.encode"] = function(opts) require("runnel.json").encode(1, opts) end,
   ["monitor.listen"] = function(opts) require("runnel.monitor").listen(0, opts) end,
   ["sim.run"] = function(opts) sim.run(nothing, opts) end,

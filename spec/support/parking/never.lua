@@ -22,6 +22,7 @@ local never = {
     conn:shutdown conn:close conn:peer conn:address uv.resolve uv.signal uv.ticker]],
   -- keepers.stage waits for what the keeper's `open` waits for.
   keepers = "keepers.stage keepers.report keepers.on_close keepers.is_cancelled keepers.error_text",
+  csv = "csv.rows csv.decode csv.encode",
   json = "json.encode json.decode json.null json.array",
   metrics = [[rn.metrics m:text m:answer rn.counter rn.gauge rn.histogram c:add g:set g:add g:remove h:observe]],
   monitor = "monitor.listen m.url m.port m:close",
