@@ -360,6 +360,28 @@ demo-cluster: ## kill workers and nats-servers, and check that no result is lost
 run-demo-cluster: programs
 	@$(LUA) scripts/interruptible.lua scripts/demo_cluster.lua
 
+# The contract: all public names, made from the program.
+.PHONY: api
+api: programs ## write spec/api.txt, the list of all public names, from the program
+	@$(LUA) scripts/docs/api.lua > $(BUILD)/api.txt
+	@mv $(BUILD)/api.txt spec/api.txt
+	@git diff --stat -- spec/api.txt 2>/dev/null || true
+
+.PHONY: llms
+llms: modules ## write llms.txt, llms-full.txt, doc.json and the pages as Markdown into build/llms; make site adds them, too
+	@rm -rf $(BUILD)/llms && mkdir -p $(BUILD)/llms
+	@$(LUA) scripts/docs/llms.lua $(BUILD)/llms $(SITE_URL)
+	@echo 'written: $(BUILD)/llms'
+
+# What lua-language-server and other readers of LuaCATS annotations need to know runnel without an installation.
+ADDON = $(BUILD)/addon/runnel
+.PHONY: addon
+addon: ## write an addon for lua-language-server, also for EmmyLua's, into build/addon/runnel
+	@rm -rf $(ADDON) && mkdir -p $(ADDON)/library
+	@cp packaging/addon/config.json $(ADDON)/
+	@$(LUA) scripts/docs/addon.lua $(ADDON)/library
+	@echo 'written: $(ADDON)'
+
 .PHONY: test run-specs
 test: ## set up, build and run the specs
 	$(SETUP) test
@@ -520,6 +542,14 @@ deb: ## build Debian's packages of the last commit into build/deb/
 run-deb:
 	$(Q)scripts/debian_package $(DIST).tar.gz $(BUILD)/deb
 	@echo 'written: the packages $(BUILD)/deb/*.deb'
+
+# The addresses of the project, in packaging/project and in the files that are made from it.
+.PHONY: project check-addresses
+project: ## write SECURITY.md and others again, with the addresses of packaging/project
+	@$(LUA) scripts/project.lua
+check-addresses: ## no address in packaging/project is a placeholder; for a release
+	@$(LUA) scripts/project.lua --check
+	@$(LUA) scripts/project.lua --placeholders
 
 .PHONY: install-library
 install-library: library

@@ -121,6 +121,7 @@ int luaopen_runnel_sqlite_core(lua_State *L) {
                                        {"locks", locks_new},
                                        {"memory", disk_memory},
                                        {"open", module_open},
+                                       {"plain", ask_plain},
                                        {"process", process_push},
                                        {"seed", module_seed},
                                        {NULL, NULL}};

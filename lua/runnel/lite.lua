@@ -14,15 +14,18 @@
 ---A program with a loop of its own gives the library three functions (rn.host), or calls rn.step in each turn:
 ---    rn.host { now = f() -> ms, schedule = f(g), after = f(ms, g) }
 ---schedule calls g soon; after calls g once, when ms have passed, and a later call of it may replace the earlier one.
----Both return at once. With `sleep = f(ms)`, which waits, operations may wait outside go blocks, too. Without rn.host,
----the time is os.clock's, and rn.run waits in a loop.
+---Both return at once. With `sleep = f(ms)`, which waits, operations may wait outside go blocks, too; or with
+---`turn = f(ms, is_ready)`, in which the host's loop handles events until is_ready() is true or ms have passed (nil: no
+---limit), or for a shorter time; it returns false if no event can come any more. Without rn.host, the time is
+---os.clock's, and rn.run waits in a loop.
 ---
 ---A host whose own threads are to be the go blocks (OpenResty) gives four others in place of schedule and after:
----    rn.host { now = f() -> ms, current = f() -> any, spawn = f(g), park = f(go, ms), wake = f(go) }
+---    rn.host { now = f() -> ms, current = f() -> any, spawn = f(g, go), park = f(go, ms), wake = f(go) }
 ---current returns what stands for the thread that runs, the same each time. spawn begins a thread that calls g, and
----returns before g runs. park(go, ms) returns when wake(go) has been called, even if that was before, or when ms have
----passed (nil: no limit); park(go, 0) lets the others run. The host may keep what it needs in the field go.host. Each
----thread that waits is a go block, also one that the host has begun.
+---returns before g runs; go is nil for a callback. park(go, ms) returns when wake(go) has been called, even if that
+---was before, or when ms have passed (nil: no limit); park(go, 0) lets the others run. The host may keep what it needs
+---in the field go.host. Each thread that waits is a go block, also one that the host has begun. If the host ends a
+---thread, it calls rn.killed(go).
 
 local co_create, co_resume, co_yield = coroutine.create, coroutine.resume, coroutine.yield
 local co_running, co_status = coroutine.running, coroutine.status
@@ -249,9 +252,18 @@ local function run_thread(go)
 end
 
 local function check_can_sleep(what)
-  if host.sleep or world.time then return end
+  if host.sleep or host.turn or world.time then return end
   raise("%s would have to wait, which is impossible outside a go block where the host has a loop of its own: do it in "
     .. "a go block (rn.go)", what)
+end
+
+-- Lets the host's loop handle events. Returns whether there is something to wait for.
+local function is_ready() return not not world.first end
+local function take_turn(till)
+  if not host.turn or world.time then return false end
+  local untaken = world.untaken[1]
+  if not till and untaken then till = untaken.deadline end
+  return host.turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil or is_ready()
 end
 
 -- A coroutine runs one go block after another. It leaves the results of the last in `returned`.
@@ -882,7 +894,7 @@ local function spawn(f, ...)
   local go = setmetatable({ body, id = ids, f = f, co = false, on = false, next = false, prev = false,
     is_closed = false, takes = false }, chan)
   if threads then
-    threads.spawn(function() run_thread(go) end)
+    threads.spawn(function() run_thread(go) end, go)
   else
     world.living[go] = true
     make_ready(go)
@@ -1006,6 +1018,18 @@ local function run_next()
 end
 
 -- * When no go block is ready, the scheduler waits until the next timer is due; a simulation jumps there. [runnel]
+-- Returns false if nothing is timed, and nothing can come.
+local function wait_for_turn(is_awaited)
+  local timer, untaken = first_timer(), world.untaken[1]
+  local till = timer and timer.deadline
+  if till and untaken and untaken.deadline < till then till = untaken.deadline end
+  if take_turn(till) then return true
+  elseif till and world.time then world.time = till
+  elseif till then host.sleep(till - M.now())
+  elseif untaken and is_awaited then report_untaken(huge) -- often the cause of a deadlock
+  else return false end
+  return true
+end
 -- Runs go blocks while target[key] is true. Returns false if nothing is ready and no timer is set.
 local function drive(target, key, is_awaited)
   local turns = 0
@@ -1018,17 +1042,8 @@ local function drive(target, key, is_awaited)
     if world.first then
       turns = turns - 1
       run_next()
-    else
-      local timer, untaken = first_timer(), world.untaken[1]
-      if timer then
-        local till = untaken and untaken.deadline < timer.deadline and untaken.deadline or timer.deadline
-        if not world.time then check_can_sleep "run" end
-        if world.time then world.time = till else host.sleep(till - M.now()) end
-      elseif untaken and is_awaited then
-        report_untaken(huge) -- the error of a go block is often the cause of a deadlock
-      else
-        return false
-      end
+    elseif not wait_for_turn(is_awaited) then
+      return false
     end
   end
   return true
@@ -1038,6 +1053,7 @@ function run_while(target, key, is_awaited)
   is_driving = true
   local is_over = drive(target, key, is_awaited)
   is_driving = outer
+  if world.first or world.timers.n > 0 then kick() end -- the host's loop goes on with them
   return is_over
 end
 
@@ -1563,12 +1579,21 @@ function M.host(given)
   if type(given) ~= "table" then raise("host: a table of functions expected, got %s", got(given, "host")) end
   local needed = given.spawn and { "now", "current", "spawn", "park", "wake" } or { "now" }
   for i = 1, #needed do if not given[needed[i]] then raise("host: the function '%s' is missing", needed[i]) end end
-  host = { now = given.now, schedule = given.schedule, after = given.after, sleep = given.sleep }
+  host = { now = given.now, schedule = given.schedule, after = given.after, sleep = given.sleep, turn = given.turn }
   threads = given.spawn and given or nil
   if not host.schedule and not threads then host.sleep = host.sleep or wait_in_loop end
   is_scheduled, armed = false, nil
   if world.first or world.timers.n > 0 then kick() end
   return M
+end
+
+---For a host whose threads are the go blocks: it has ended the thread of this one. What that waits for is withdrawn, so
+---that no value goes to it, and its result channel closes with an error.
+function M.killed(go)
+  if go.on and not go.on.vain then withdraw(go) end
+  if not go.f then return end
+  go.on = { vain = 0 } -- as if it had been cancelled: the error is not reported
+  end_block(go, false, nil, "its thread was ended by the host")
 end
 
 ---For a program with a loop of its own: fires due timers and runs ready go blocks for at most ms, 1 by default.
@@ -1603,7 +1628,10 @@ end
 ---set.
 ---@param f? fun(...): ...
 function M.run(f, ...)
-  if not threads then check_outside "run" end
+  if not threads then
+    check_outside "run"
+    check_can_sleep "run"
+  end
   if f == nil then
     run_while({ true }, 1)
     return
@@ -2344,10 +2372,9 @@ local function simulate(what, opts, choose_ready, choose_any, f, ...)
   local ok, is_ok, results = pcall(run_main, what, f, ...)
   local kind = ok and (world.is_deadlock and "deadlock" or "error") or "livelock"
   if ok and is_ok and opts.leaks then
-    local problem
-    ok, problem = pcall(run_while, { true }, 1)
-    if ok then problem, kind = leaked "", "leak" else kind = "livelock" end
-    if problem then is_ok, results = false, problem end
+    local has_ended, why = pcall(run_while, { true }, 1)
+    local leak = has_ended and leaked ""
+    if leak or not has_ended then is_ok, kind, results = false, leak and "leak" or "livelock", leak or why end
   elseif not ok then
     is_ok, results = false, is_ok
   end
@@ -2431,7 +2458,8 @@ end
 ---@return { schedules: integer, all: boolean }
 function M.sim.explore(f, opts)
   check("sim.explore", "call:", f)
-  local o = expect_options(opts, "sim.explore", "leaks", "schedule", "schedules", "seconds", "steps", "untaken")
+  local o = expect_options(opts, "sim.explore", "leaks", "raise", "schedule", "schedules", "seconds", "steps",
+    "untaken")
   local path, schedules, depth = {}, 0, 0
   local till = o.seconds and os.clock() + o.seconds or huge
   for number in (o.schedule or ""):gmatch "%d+" do path[#path + 1] = { chosen = tonumber(number), n = huge } end
@@ -2452,8 +2480,10 @@ function M.sim.explore(f, opts)
       local choices, text = {}, kind .. ": " .. tostring(err):gsub("^deadlock: ", "")
       for i = 1, depth do choices[i] = path[i].chosen end
       local lines = with_story(run)
-      error(("sim.explore: %s (schedule %d)\n%s\nTo replay: sim.explore(f, { schedule = %q })"):format(
-        text, schedules, lines, table.concat(choices, " ")), 0)
+      text = ("sim.explore: %s (schedule %d)\n%s\nTo replay: sim.explore(f, { schedule = %q })"):format(
+        text, schedules, lines, table.concat(choices, " "))
+      if o.raise then o.raise(err, text) end -- runnel.lite.testing keeps what kind of failure it is
+      error(text, 0)
     end
     if o.schedule then return { schedules = 1, all = false } end
     for i = #path, depth + 1, -1 do path[i] = nil end

@@ -34,9 +34,15 @@ local CALLS = {
     rn.pipeline_async_unordered(1, rn.chan(), nothing, rn.chan(), true, opts)
   end,
   ["rn.scope"] = function(opts) rn.scope(nothing, opts) end,
+  ["rn.debounce"] = function(opts) rn.debounce(rn.chan(), 1, opts) end,
+  ["rn.shield"] = function(opts) rn.shield(nothing, opts) end,
+  ["rn.supervise"] = function(opts) rn.supervise({ { "a", nothing } }, opts) end,
   ["rn.threads"] = function(opts) rn.threads(1, nothing, opts) end,
   ["rn.profile"] = function(opts) rn.profile(nothing, opts) end,
   ["rn.trace"] = function(opts) rn.trace("/nowhere/trace.json", opts) end,
+  ["rn.counter"] = function(opts) local _ = rn.counter("options_total", "For a spec.", opts) end,
+  ["rn.gauge"] = function(opts) local _ = rn.gauge("options", "For a spec.", opts) end,
+  ["rn.histogram"] = function(opts) local _ = rn.histogram("options_size", "For a spec.", opts) end,
   ["flow"] = function() require "runnel.flow" ("f", { a = { nothing, nosuch = true }, "a" }) end,
   ["keepers.stage"] = function(opts)
     require "runnel.queue.keeper".stage(require "examples.lib.memory_keeper".queue("q"):keeper(), 1, nothing, opts)
@@ -58,6 +64,10 @@ end
 
 local NOWHERE <const> = "http://127.0.0.1:1/"
 
+add(pcall(require, "runnel.http.curl"), {
+  ["otlp.start"] = function(opts) require "runnel.otlp".start(NOWHERE, opts) end,
+})
+
 -- Calls f with the request of a server's function.
 local function with_request(f)
   local before = http.fake(function(req)
@@ -74,10 +84,12 @@ add(curl, {
   ["http.request"] = function() http.request { url = NOWHERE, nosuch = true } end,
   ["http.stream"] = function(opts) http.stream(NOWHERE, opts) end,
   ["http.events"] = function(opts) http.events(NOWHERE, opts) end,
+  ["req:form"] = function(opts) with_request(function(req) req:form(opts) end) end,
   ["req:events"] = function(opts) with_request(function(req) req:events(rn.chan(), opts) end) end,
 })
 add(http, {
   ["http.serve"] = function(opts) http.serve(0, nothing, opts) end,
+  ["http.cookie"] = function(opts) http.cookie("a", "b", opts) end,
   ["http.log"] = function(opts) http.log(nothing, opts) end,
 })
 add(http and uv, { ["http.files"] = function(opts) http.files(".", opts) end })
@@ -282,3 +294,5 @@ describe("the options in the manual", function()
     assert.is_true(is_set(few, { name = "max_header", functions = { "http.serve" } }))
   end)
 end)
+
+return CALLS -- for scripts/docs/api_lua.lua, which asks each function for its options

@@ -13,6 +13,17 @@ local CASES <const> = {
   { "rn.scope", rows = { "scopes.md rn.scope", "scopes.md timeout" }, err = function()
     return select(2, pcall(rn.scope, long, { timeout = 1 }))
   end },
+  { "rn.shield", rows = { "scopes.md grace" }, err = function()
+    local failure
+    local block = rn.go(rn.shield, function()
+      local _, err = pcall(rn.sleep, 1e6)
+      failure = err
+    end, { grace = 1 })
+    rn.sleep(1)
+    rn.cancel(block)
+    block:take()
+    return failure
+  end },
   { "rn.retry", rows = { "pipelines.md rn.retry" }, err = function()
     return select(2, pcall(rn.retry, long, { timeout = 1, tries = 1 }))
   end },

@@ -180,6 +180,21 @@ for suffix, is_secure in pairs { [""] = false, [" with TLS"] = can_encrypt or ni
   operations["conn:writer" .. suffix] = writes_connection(is_secure)
 end
 
+operations.reader = function(has_data)
+  local a, b = connection(has_data, false)
+  local r, out = uv.reader(a), rn.chan()
+  rn.go(function()
+    rn.rename "test reader"
+    r:read(has_data and #TEXT + 1 or 1)
+    out:close()
+  end)
+  local function after()
+    a:close()
+    b:close()
+  end
+  return { outs = { out }, close = after, after = after }
+end
+
 -- The functions that the manual lists and that only wait in the caller's go block, or start nothing.
 local IN_THE_CALLER = "resolve run connect stdin"
 

@@ -57,7 +57,7 @@ static int internal_reports(lua_State *L) {
 
 /* waits() -> list of the go blocks, as in ps, with what such errors need */
 static int internal_waits(lua_State *L) {
-  ps_push_list(L, true);
+  ps_push_report(L);
   return 1;
 }
 
@@ -290,6 +290,7 @@ void lua_internal_open(lua_State *L) {
   lua_internal_go_open(L);
   lua_internal_lines_open(L);
   lua_moving_open(L);
+  lua_gathering_open(L);
   lua_job_open(L);
   lua_worker_open(L);
   lua_packing_open(L);

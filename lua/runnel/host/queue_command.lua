@@ -10,7 +10,8 @@ either, the environment says where and how to connect to a server: RUNNEL_NATS_U
 (docs/manual/nats.md). Commands:
   --watch[=SECONDS]         show them again and again, every 2 seconds or as given, until Ctrl-C
   show NAME                 a queue, with what each worker runs
-  pause NAME                let the workers of a queue start nothing more, until it is resumed
+  pause NAME [TIME]         let the workers of a queue start nothing more, until it is resumed; of a store, for TIME
+                            at most: 90s, 30min, 2h, 1d
   resume NAME               end the pause
   change NAME OPTION=N ...  change replicas, max_age, ack_wait, max_running; or ack_wait, max_running, tries
   delete NAME [--force]     delete a queue; with --force, also one that has messages
@@ -64,18 +65,33 @@ function command.show(conn, words)
   print_lines(view().queues({ must(conn:queue(name)) }, "all"))
 end
 
-local function set_paused(conn, words, what)
-  local queue = must(conn:queue(name_of(words, what)))
-  no_more(words, 1, what)
-  local workers = must(queue[what](queue))
-  if what == "resume" then return print(("%s goes on; %s answered"):format(queue.name, plural(workers, "worker"))) end
-  print(("%s is paused; %s answered. What runs goes on (runnel queues show %s)"):format(queue.name,
-    plural(workers, "worker"), queue.name))
+local UNITS <const> = { s = 1000, min = 60 * 1000, h = 3600 * 1000, d = DAY_MS }
+
+-- A time as ms, as in 90s.
+local function time_of(text, what)
+  local number, unit = text:match "^(%d+%.?%d*)(%a+)$"
+  local ms = number and UNITS[unit] and number * UNITS[unit]
+  if not ms or ms < 1 then wrong_usage("%s: a time expected, as 90s, 30min, 2h or 1d, got %q", what, text) end
+  return ms
 end
 
-function command.pause(conn, words) set_paused(conn, words, "pause") end
+function command.pause(conn, words)
+  local name, lasts = name_of(words, "pause"), words[2] and time_of(words[2], "pause")
+  no_more(words, 2, "pause")
+  local queue = must(conn:queue(name))
+  if lasts and not queue.can_resume then
+    fail("%s: only a pause of a queue in a store has an end: pause it without a time, and resume it later", queue.name)
+  end
+  local workers = must(queue:pause { lasts = lasts })
+  print(("%s is paused%s; %s answered. What runs goes on (runnel queues show %s)"):format(queue.name,
+    lasts and " for " .. words[2] or "", plural(workers, "worker"), queue.name))
+end
 
-function command.resume(conn, words) set_paused(conn, words, "resume") end
+function command.resume(conn, words)
+  local queue = must(conn:queue(name_of(words, "resume")))
+  no_more(words, 1, "resume")
+  print(("%s goes on; %s answered"):format(queue.name, plural(must(queue:resume()), "worker")))
+end
 
 function command.change(conn, words)
   local name, opts = name_of(words, "change"), {}

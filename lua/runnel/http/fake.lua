@@ -82,9 +82,13 @@ end
 local function source_of(url, settings)
   local target = url:match "^%a+://[^/?#]*([^#]*)"
   if target:sub(1, 1) ~= "/" then target = "/" .. target end
-  local body = settings.source or settings.body
+  local body, lines = settings.source or settings.body, flatten(url, settings)
+  if settings.multipart then
+    lines[#lines + 1] = "Content-Type"
+    body, lines[#lines + 1] = require("runnel.http.form.multipart_writer").write(settings.multipart)
+  end
   return setmetatable({
-    method = settings.method or "GET", target = target, lines = flatten(url, settings), body = body,
+    method = settings.method or "GET", target = target, lines = lines, body = body,
     pieces = settings.source and upload.pieces(settings),
   }, Source)
 end

@@ -21,7 +21,9 @@ local request = {}
 ---@field rest? string the value of *name, as the client has sent it
 ---@field request_id? string set by http.log
 ---@field query table<string, string> the fields of the query, decoded; if several have one name, the first
+---@field queries table<string, string[]> all values of each field of the query, decoded
 ---@field headers table<string, string> by name in lower case; values of one name are joined with ", "
+---@field cookies table<string, string> those of the client; of several with one name, the first
 ---@field address string of the client; behind a proxy, that of the proxy
 ---@field can_upgrade boolean the client offers another protocol for the connection, by its headers
 ---@field is_upgraded? boolean the connection speaks that protocol: see request.upgrade
@@ -35,13 +37,14 @@ local request = {}
 ---@field package room runnel.Channel<boolean> gets a value when more of the response can be written
 ---@field private no_more any why no more of the body will come, or false
 ---@field private text? string the body
----@field private is_taken? boolean `pieces` has been called
+---@field package is_taken? boolean the body is being read, or has been
+---@field package filter? fun(req: runnel.http.Request): string?, any see request.filter
 local Request = { __name = "http request", __sign = "req" }
 
 -- ---- reading the body ----
 
--- The next piece; nil after the last one; nil and why if no more will come. Parks.
-local function next_piece(self)
+-- The next piece of what the client has sent; nil after the last one; nil and why if no more will come. Parks.
+local function sent_piece(self)
   while true do
     local piece = self.core:read(PIECE)
     if piece then return piece end
@@ -49,6 +52,34 @@ local function next_piece(self)
     if self.no_more then return nil, self.no_more end
     self.can_read:take() -- raises the cancellation in the go block of a request that the server has ended
   end
+end
+
+-- The same of the body as the program gets it.
+local function next_piece(self)
+  local filter = rawget(self, "filter")
+  return (filter or sent_piece)(self)
+end
+
+---Changes the body of a request, before it is read. A body with several filters passes the first one first.
+---@param req runnel.http.Request
+---@param filter fun(next_piece: fun(): string?, any): string?, any returns the next piece, as `next_piece`
+---does, which gives those before the filter: nil after the last one, or nil and why no more will come
+function request.filter(req, filter)
+  if not rawget(req, "core") then return end -- a table of a test, which has a body of its own
+  local before = rawget(req, "filter") or sent_piece
+  local function next_before() return before(req) end
+  req.filter = function() return filter(next_before) end
+end
+
+---An iterator over the pieces of the body. They can be read once.
+---@param req runnel.http.Request
+---@param what string the method that was called
+---@param level integer of the line for errors, as seen from the caller
+---@return fun(): string?, any next nil after the last one; nil and why if no more will come
+function request.reader(req, what, level)
+  if req.is_taken then error(what .. ": the body of this request has been read already", level + 1) end
+  req.is_taken = true
+  return function() return next_piece(req) end
 end
 
 ---Called when the go block of the request has ended: other go blocks get no more of the body than has come.
@@ -60,34 +91,28 @@ function request.end_body(self, why)
   if can_read then can_read:offer(true) end
 end
 
-local function take_once(self, what)
-  if self.is_taken then error(what .. ": the body of this request has been read already", 3) end
-  self.is_taken = true
-end
-
 ---The body as a string, "" if there is none; parks until it is complete. If the server ends the request before, its go
 ---block is cancelled. In another go block, `body` raises the reason; it also does if the response is sent before.
 ---@return string
 function Request:body()
   sign.own(self, "req", "body")
   if self.text then return self.text end
-  take_once(self, "body")
-  local parts = {}
-  local piece, why = next_piece(self)
+  local parts, read = {}, request.reader(self, "body", 2)
+  local piece, why = read()
   while piece do
     parts[#parts + 1] = piece
-    piece, why = next_piece(self)
+    piece, why = read()
   end
   if why then error(why, 0) end
   self.text = table.concat(parts)
   return self.text
 end
 
-local function read_into(self, ch)
-  local piece, why = next_piece(self)
+local function read_into(read, ch)
+  local piece, why = read()
   while piece do
     if not ch:put(piece) then return end
-    piece, why = next_piece(self)
+    piece, why = read()
   end
   ch:close(why) -- an error of this go block would be reported if nothing reads the channel
 end
@@ -97,9 +122,8 @@ end
 ---@return runnel.Channel<string>
 function Request:pieces()
   sign.own(self, "req", "pieces")
-  take_once(self, "pieces")
-  local ch = core.chan()
-  guard.started(guard.go(guard.close, ch, read_into, self, ch), "pieces")
+  local read, ch = request.reader(self, "pieces", 2), core.chan()
+  guard.started(guard.go(guard.close, ch, read_into, read, ch), "pieces")
   return ch
 end
 
@@ -109,6 +133,17 @@ end
 function Request:json()
   sign.own(self, "req", "json")
   return json.decode(self:body())
+end
+
+---The fields of a form, of both kinds that browsers send; files go to a function. Parks until the body has come.
+---@param opts? runnel.http.FormOptions
+---@return runnel.http.Form? form nil if the body is no form, or is refused
+---@return string? err the reason
+---@return integer? status of a response that says so
+function Request:form(opts)
+  sign.own(self, "req", "form")
+  local form, err, status = require("runnel.http.form.form_reader").read(self, opts, request)
+  return form, err, status -- no tail call: it would hide the caller's line
 end
 
 -- ---- events ----
@@ -165,14 +200,37 @@ function late:path()
   return path == "" and "/" or decode(path)
 end
 
+---An iterator over the names and values of an encoded query or form.
+---@param text string
+---@return fun(): string?, string
+function request.fields(text)
+  local next_field = text:gmatch "([^&=]+)=?([^&]*)"
+  return function()
+    local name, value = next_field()
+    if name then return decode((name:gsub("+", " "))), decode((value:gsub("+", " "))) end
+  end
+end
+
+local function query_of(req) return request.fields(req.target:match "%?(.*)" or "") end
+
 function late:query()
   local fields = {}
-  for key, value in (self.target:match "%?(.*)" or ""):gmatch "([^&=]+)=?([^&]*)" do
-    local name = decode((key:gsub("+", " ")))
-    if fields[name] == nil then fields[name] = decode((value:gsub("+", " "))) end
+  for name, value in query_of(self) do
+    if fields[name] == nil then fields[name] = value end
   end
   return fields
 end
+
+function late:queries()
+  local lists = {}
+  for name, value in query_of(self) do
+    lists[name] = lists[name] or {}
+    table.insert(lists[name], value)
+  end
+  return lists
+end
+
+function late:cookies() return require("runnel.http.cookie").parse(self.headers.cookie) end
 
 function late:headers()
   local list, fields = self.core:headers(), {}

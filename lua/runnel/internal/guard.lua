@@ -131,7 +131,12 @@ local failures = setmetatable({}, { __mode = "k" })
 
 -- The message handler. It returns the error as it is, since the function's `<close>` variables are closed with it.
 local function keep_traceback(err)
-  failures[running()] = { err = err, trace = traceback(nil, 2) }
+  if type(err) == "table" and rawget(err, "has_no_traceback") then return err end -- nobody will read it
+  local co = running()
+  local failure = failures[co]
+  if not (failure and failure.is_again and rawequal(failure.err, err)) then
+    failures[co] = { err = err, trace = traceback(nil, 2) }
+  end
   return err
 end
 
@@ -155,6 +160,14 @@ end
 ---@return boolean ok
 ---@return any ... its results, or the error and, where there is one, its traceback
 function guard.try(f, ...) return tried(xpcall(f, keep_traceback, ...)) end
+
+---Raises an error that guard.try has returned again: it keeps its traceback.
+---@param err any
+---@param trace? string
+function guard.raise(err, trace)
+  failures[running()] = { err = err, trace = trace, is_again = true }
+  error(err, 0)
+end
 
 ---Raises an error again if it is the cancellation of this go block, which must then end.
 ---@param err any

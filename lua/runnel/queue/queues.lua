@@ -27,7 +27,7 @@ local queues = {}
 ---@field resumes? number when the pause ends, in ms since 1970; of a store only
 ---@field protected store_paused fun(self, is_paused: boolean, ms?: number): true?, string? notes for all workers, also
 ---new ones, whether the queue is paused, and for how long
----@field protected can_resume? boolean whether a pause may have an end
+---@field can_resume? boolean whether a pause may have an end
 ---@field protected ask fun(self, ms?: number): table<string, runnel.queue.WorkerReport[]>?, string? tells workers to
 ---see whether the queue is paused; returns reports by the names of queues
 local Queue = {}

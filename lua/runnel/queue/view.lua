@@ -30,7 +30,7 @@ local function slots(workers)
 end
 
 local function notes(queue)
-  if queue.paused then return "paused" end
+  if queue.paused then return queue.resumes and "paused until " .. queue_view.date(queue.resumes) or "paused" end
   if #queue.workers == 0 and queue.waiting + queue.running > 0 then return "nobody works on it" end
   return ""
 end

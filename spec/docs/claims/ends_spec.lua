@@ -64,6 +64,7 @@ OBJECTS["[a subscription](nats.md)"] = of_keeper(function(use, keeper)
   if keeper.subscribe then use(select(2, keeper:subscribe "a")) end
 end)
 if has_luv then
+  OBJECTS["[a reader](io.md#a-buffered-reader)"] = function(use) use(uv.reader(rn.chan())) end
   OBJECTS["[a process](io.md)"] = function(use) use(uv.spawn { "cat" }) end
 end
 if has_sqlite then

@@ -44,7 +44,7 @@ end
 -- Whether the code loads a module that sets luv's driver.
 local function sets_driver(code)
   return code:find('require "runnel.uv"', 1, true) or code:find("http.files", 1, true)
-    or code:find("http.websocket", 1, true)
+    or code:find("http.websocket", 1, true) or code:find("part:save", 1, true)
 end
 
 local has_luv = pcall(require, "luv")
@@ -72,7 +72,7 @@ function snippets.run(snippet)
   local handler, driver = rn.on_error(nil), rn.driver(nil) -- before a snippet that asks for them
   rn.on_error(handler)
   rn.driver(driver)
-  -- runnel.uv, http.files and http.websocket set their driver only once, when they are loaded.
+  -- runnel.uv, http.files, http.websocket and part:save set their driver only once, when they are loaded.
   if package.loaded["runnel.uv.loop"] and sets_driver(snippet.code) then
     rn.driver(require "runnel.driver.luv")
   end

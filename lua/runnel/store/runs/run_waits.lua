@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local keys = require "runnel.store.keys"
+local results = require "runnel.store.runs.run_results"
 local steps = require "runnel.store.steps"
 local table_of = require "runnel.store.runs.run_table"
 local values = require "runnel.store.values"
@@ -171,16 +172,15 @@ end
 ---@param other runnel.store.RunRef
 ---@param column any its id
 ---@param ms? number
----@param outcome fun(other: runnel.store.RunRef): table?, string? its row, if it has ended
 ---@return table? result its form, its value or false, and whether it is an error; nil: the time is over
-function waits.result(run, other, column, ms, outcome)
+function waits.result(run, other, column, ms)
   return pause(run, "result", { other.name, other.id }, ms, function(of, waiter)
     while true do
       local row, err
       if waiter.is_listening then
         waiter.seen = run:must("rows", table_of.LOOK, run.work.name, run.id, "", NEVER)[1].seen
       end
-      row, err = outcome(other)
+      row, err = results.of(run.work.store):outcome(other)
       if err then run:fail(of, err) end
       if row then
         local result = { row.form, row.value == nil and false or row.value, row.failed == 1 }

@@ -252,7 +252,7 @@ function Schedule:__tostring() return "schedule: " .. self.name end
 ---The schedules of a store, by their names.
 ---@param store runnel.store.Store
 ---@return runnel.store.ScheduleState[]? list, string? err
-function schedule.list(store)
+function schedule.schedules(store)
   local rows, err = store:attempt("rows", "select * from runnel_schedule order by name")
   if not rows then return nil, err end
   for i, row in ipairs(rows) do rows[i] = state_of(store, row) end
