@@ -1,15 +1,16 @@
 /* gather.h: takes from many channels, the inputs, at a cost that does not depend on how many they are.
 
-   An alts enters the queues of all its channels, and leaves them all, for each value. A Gather has two go blocks instead.
-   The holder is parked for the whole time, as in an alts, and its waiters stay in the queues of the inputs. The taker
-   takes the values: it waits on a channel of the Gather, `taker`, on which nobody puts. When something comes for a waiter of
-   the holder, that waiter leaves its queue, and:
+   An alts enters the queues of all its channels, and leaves them all, for each value. A Gather has two go blocks
+   instead. The holder is parked for the whole time, as in an alts, and its waiters stay in the queues of the inputs. The
+   taker takes the values: it waits on a channel of the Gather, `taker`, on which nobody puts. When something comes for a
+   waiter of the holder, that waiter leaves its queue, and:
 
    - if the taker waits, its take is completed in place of the holder's: the value is handed to it;
-   - otherwise the input is added to those that may be ready. The put waits, or stores its value, as if there were no take.
+   - otherwise the input is added to those that may be ready. The put waits, or stores its value, as if there were no
+     take.
 
-   The taker tries those inputs, first come, first served, and puts the waiters of those that have nothing back into their
-   queues. So the taker has at most one value, and no put touches more than one input.
+   The taker tries those inputs, first come, first served, and puts the waiters of those that have nothing back into
+   their queues. So the taker has at most one value, and no put touches more than one input.
 
    The alts of both have `shared` set while they wait, like one that waits on shared channels: then a channel asks before
    it completes the alt (core/others.h), and gather_claim answers; and what lists waits shows the holder's as the

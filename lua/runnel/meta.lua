@@ -1029,7 +1029,8 @@ function core.internal.gathering.finish(g) end
 ---@param chs runnel.Channel<any>[] those of hold
 ---@param g userdata
 ---@return any value
----@return runnel.Channel<any>? ch from which it was taken; if value is nil, ch is closed. nil: chs[1] is closed, so nothing is taken
+---@return runnel.Channel<any>? ch from which it was taken; if value is nil, ch is closed. nil: chs[1] is closed, so
+---nothing is taken
 ---@return any err with which ch was closed
 function core.internal.gathering.take(chs, g) end
 

@@ -144,8 +144,8 @@ async def retries(n):
 
 
 if __name__ == "__main__":
-    programs = {"logs": logs, "commands": commands, "proxy": proxy, "json": sum_json, "csv": store_csv, "actors": actors,
-                "timers": timers, "retries": retries, **PROGRAMS}
+    programs = {"logs": logs, "commands": commands, "proxy": proxy, "json": sum_json, "csv": store_csv,
+                "actors": actors, "timers": timers, "retries": retries, **PROGRAMS}
     result = programs[sys.argv[1]](*sys.argv[2:])
     if result is not None:
         try:

@@ -151,8 +151,8 @@ static int take(lua_State *L, int status, lua_KContext alt) {
   return await(L, g);
 }
 
-/* take(chs, g) -> value, ch | nil, ch, err | nothing: takes from one of the channels; nil: ch is closed, with the error err
-   or nil, and nothing more is taken from it. Nothing: the first channel is closed, so nothing is taken. */
+/* take(chs, g) -> value, ch | nil, ch, err | nothing: takes from one of the channels; nil: ch is closed, with the error
+   err or nil, and nothing more is taken from it. Nothing: the first channel is closed, so nothing is taken. */
 static int gathering_take(lua_State *L) { return take(L, LUA_OK, 0); }
 
 /* is_shared(ch) */
