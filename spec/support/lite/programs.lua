@@ -55,7 +55,7 @@ function programs.nvim_top(dir, code)
   return programs.run(dir, "exec nvim --headless -u NONE -i NONE -n +'luafile main.lua'")
 end
 
----Runs Lua code in a go block of Neovim without a terminal. It prints by `say`, and Neovim ends when `main`, a go block, has ended.
+---Runs Lua code in a go block of Neovim without a terminal. It prints by `say`; Neovim ends with the go block.
 ---@param dir { path: string, write: function }
 ---@param code string
 ---@return string output
