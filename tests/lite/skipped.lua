@@ -13,6 +13,12 @@ skipped.files = {
 
 -- Other files of these folders, and what they are about.
 skipped.left_out = {
+  ["spec/rn/gathering_spec.lua"] = "merges and mixes against a model, with the internals of the C core",
+  ["spec/rn/latest_spec.lua"] = "rn.latest",
+  ["spec/rn/pmap_key_spec.lua"] = "the key of pmap",
+  ["spec/rn/shield_spec.lua"] = "rn.shield",
+  ["spec/rn/supervise_spec.lua"] = "rn.supervise",
+  ["spec/rn/turns_spec.lua"] = "calls that look at everything, in the C core",
   ["spec/core/abandon_spec.lua"] = "the collector of the C core",
   ["spec/core/after_spec.lua"] = "rn.after",
   ["spec/core/allocator_spec.lua"] = "the allocator of the C core",
