@@ -526,14 +526,26 @@ install-rock:
 # an unpacked archive, which is no repository, it is an archive of the files there.
 DIST = $(BUILD)/dist/runnel-$(VERSION)
 .PHONY: dist
-dist: ## write the source archive of the last commit, its checksum and the release notes into build/dist/
+dist: ## write the source archive of the last commit, checksums, release notes and an SBOM into build/dist/
 	@[ ! -e .git ] || git diff --quiet HEAD || echo 'note: uncommitted changes are not in the archive'
 	@rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist
 	$(Q)if [ -e .git ]; then git archive --format=tar.gz --prefix=runnel-$(VERSION)/ -o $(DIST).tar.gz HEAD; \
 	  else tar -czf $(DIST).tar.gz --exclude=./build --transform='s,^[.],runnel-$(VERSION),' .; fi
-	$(Q)cd $(BUILD)/dist && sha256sum runnel-$(VERSION).tar.gz >runnel-$(VERSION).tar.gz.sha256
 	$(Q)$(LUA) scripts/release_notes.lua $(VERSION) <CHANGELOG.md >$(DIST).md
-	@echo 'written: $(DIST).tar.gz, its checksum (.sha256), and the release notes $(DIST).md'
+	$(Q)$(SBOM) >$(DIST).spdx.json
+	$(Q)$(LUA) scripts/rockspec.lua $(VERSION) $(BUILD)/dist
+	$(Q)cd $(BUILD)/dist && sha256sum runnel-$(VERSION).tar.gz >runnel-$(VERSION).tar.gz.sha256 && \
+	  sha256sum runnel-$(VERSION).tar.gz runnel-$(VERSION).md runnel-$(VERSION).spdx.json >SHA256SUMS
+	@echo 'written: $(DIST).tar.gz, its checksum (.sha256), the release notes $(DIST).md, what the'
+	@echo 'executable is made of ($(DIST).spdx.json), the checksums of all three (SHA256SUMS), and rockspecs'
+
+# What is in the executable, and so in what `runnel build` writes, as SPDX; with PROGRAM, what such a program has besides.
+COMMIT_DATE = $(or $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null),$(shell date -u +%Y-%m-%dT%H:%M:%SZ))
+SBOM = TZ=UTC $(LUA) scripts/sbom.lua $(VERSION) $(or $(shell git rev-parse --short=12 HEAD 2>/dev/null),archive) \
+  $(COMMIT_DATE) $(if $(PROGRAM),--program '$(PROGRAM)') $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) -lc
+.PHONY: sbom
+sbom: ## print what the executable is made of, as SPDX; PROGRAM=FILE: what runnel build has put into that one, too
+	@$(SBOM)
 
 .PHONY: deb run-deb
 deb: ## build Debian's packages of the last commit into build/deb/

@@ -34,6 +34,7 @@ end
 local function files()
   local wanted = {}
   for template, target in pairs(TARGETS) do wanted[target] = filled(read(template)) end
+  for path, text in pairs(require "scripts.rockspec") do wanted[path] = text end
   return wanted
 end
 

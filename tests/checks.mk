@@ -477,6 +477,10 @@ LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts cove
 check-long: ## all checks that take long; for a release
 	$(THEN) -j1 $(LONG_CHECKS)
 
+.PHONY: check-release
+check-release: ## all checks of a release, from the archive, and one table (docs/releasing.md); ROWS: some of them; as root
+	+@scripts/check_release $(ROWS)
+
 # A process for each file: after another file the analyzer takes each va_list for uninitialized.
 .PHONY: check-analyzer
 check-analyzer: ## all checks of clang-tidy, with clang's analyzer

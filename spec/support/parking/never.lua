@@ -12,7 +12,8 @@ local never = {
   ["go-blocks"] = "rn.go rn.rename rn.on_error rn.ps",
   ["http-server"] = [[http.serve server.port server.url server:close req.method req.path req.query req.target
     req.headers req.address req.cookies req.queries req:pieces req:websocket]],
-  ["http-services"] = "http.router http.files http.log http.cookie req:events http.events",
+  ["http-services"] = [[http.router http.files http.log http.cookie http.basic_auth http.compress
+    http.cors http.limit http.within req:events http.events]],
   http = [[http.stream http.cookies http.fake http.null http.array http.close_idle res.status res.headers res.body
     res.url res:json jar:add jar:all]],
   io = [[uv.reader reader:lines reader:pieces reader:close
