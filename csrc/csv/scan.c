@@ -122,7 +122,10 @@ int csv_scan(lua_State *L) {
   luaL_argcheck(L, width == 1, 3, "one byte expected");
   lua_Integer fields = luaL_checkinteger(L, 5), lines = 0, count = 0;
   bool ragged = lua_toboolean(L, 6);
-  Scan s = {.text = text, .end = text + size, .at = text + from - 1, .separator = *separator,
+  Scan s = {.text = text,
+            .end = text + size,
+            .at = text + from - 1,
+            .separator = *separator,
             .is_whole = lua_toboolean(L, 4)};
   const char *done = s.at;
   lua_settop(L, 3);

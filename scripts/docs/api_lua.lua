@@ -11,9 +11,10 @@ local api_lua = {}
 
 -- The modules, by the name that the manual gives to each.
 local MODULES <const> = { rn = "runnel", xf = "runnel.xf", flow = "runnel.flow", http = "runnel.http",
-  csv = "runnel.csv", json = "runnel.json", keepers = "runnel.queue.keeper", monitor = "runnel.monitor", nats = "runnel.nats",
-  prompt = "runnel.prompt", sim = "runnel.sim", sqlite = "runnel.sqlite", stores = "runnel.store", tls = "runnel.tls",
-  uv = "runnel.uv", lite = "runnel.lite", otlp = "runnel.otlp", a = "runnel.core_async" }
+  csv = "runnel.csv", json = "runnel.json", keepers = "runnel.queue.keeper", monitor = "runnel.monitor",
+  nats = "runnel.nats", prompt = "runnel.prompt", sim = "runnel.sim", sqlite = "runnel.sqlite",
+  stores = "runnel.store", tls = "runnel.tls", uv = "runnel.uv", lite = "runnel.lite", otlp = "runnel.otlp",
+  a = "runnel.core_async" }
 
 -- The modules without functions of their own.
 local OTHERS <const> = { "runnel.all", "runnel.driver.copas", "runnel.driver.cqueues", "runnel.driver.luasocket",
