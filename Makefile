@@ -68,7 +68,7 @@ endif
 
 # The module is everything that other C modules may use. The library adds the Lua modules (csrc/librunnel), the
 # executable csrc/host.
-MODULE_FOLDERS  = base json shared core lifetimes errors channels states blocks timers sim profile tracing port capi lua \
+MODULE_FOLDERS  = base csv json shared core lifetimes errors channels states blocks timers sim profile tracing port capi lua \
                   lua/internal lua/state
 LIBRARY_FOLDERS = librunnel
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
@@ -360,6 +360,28 @@ demo-cluster: ## kill workers and nats-servers, and check that no result is lost
 run-demo-cluster: programs
 	@$(LUA) scripts/interruptible.lua scripts/demo_cluster.lua
 
+# The contract: all public names, made from the program.
+.PHONY: api
+api: programs ## write spec/api.txt, the list of all public names, from the program
+	@$(LUA) scripts/docs/api.lua > $(BUILD)/api.txt
+	@mv $(BUILD)/api.txt spec/api.txt
+	@git diff --stat -- spec/api.txt 2>/dev/null || true
+
+.PHONY: llms
+llms: modules ## write llms.txt, llms-full.txt, doc.json and the pages as Markdown into build/llms; make site adds them, too
+	@rm -rf $(BUILD)/llms && mkdir -p $(BUILD)/llms
+	@$(LUA) scripts/docs/llms.lua $(BUILD)/llms $(SITE_URL)
+	@echo 'written: $(BUILD)/llms'
+
+# What lua-language-server and other readers of LuaCATS annotations need to know runnel without an installation.
+ADDON = $(BUILD)/addon/runnel
+.PHONY: addon
+addon: ## write an addon for lua-language-server, also for EmmyLua's, into build/addon/runnel
+	@rm -rf $(ADDON) && mkdir -p $(ADDON)/library
+	@cp packaging/addon/config.json $(ADDON)/
+	@$(LUA) scripts/docs/addon.lua $(ADDON)/library
+	@echo 'written: $(ADDON)'
+
 .PHONY: test run-specs
 test: ## set up, build and run the specs
 	$(SETUP) test
@@ -504,14 +526,26 @@ install-rock:
 # an unpacked archive, which is no repository, it is an archive of the files there.
 DIST = $(BUILD)/dist/runnel-$(VERSION)
 .PHONY: dist
-dist: ## write the source archive of the last commit, its checksum and the release notes into build/dist/
+dist: ## write the source archive of the last commit, checksums, release notes and an SBOM into build/dist/
 	@[ ! -e .git ] || git diff --quiet HEAD || echo 'note: uncommitted changes are not in the archive'
 	@rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist
 	$(Q)if [ -e .git ]; then git archive --format=tar.gz --prefix=runnel-$(VERSION)/ -o $(DIST).tar.gz HEAD; \
 	  else tar -czf $(DIST).tar.gz --exclude=./build --transform='s,^[.],runnel-$(VERSION),' .; fi
-	$(Q)cd $(BUILD)/dist && sha256sum runnel-$(VERSION).tar.gz >runnel-$(VERSION).tar.gz.sha256
 	$(Q)$(LUA) scripts/release_notes.lua $(VERSION) <CHANGELOG.md >$(DIST).md
-	@echo 'written: $(DIST).tar.gz, its checksum (.sha256), and the release notes $(DIST).md'
+	$(Q)$(SBOM) >$(DIST).spdx.json
+	$(Q)$(LUA) scripts/rockspec.lua $(VERSION) $(BUILD)/dist
+	$(Q)cd $(BUILD)/dist && sha256sum runnel-$(VERSION).tar.gz >runnel-$(VERSION).tar.gz.sha256 && \
+	  sha256sum runnel-$(VERSION).tar.gz runnel-$(VERSION).md runnel-$(VERSION).spdx.json >SHA256SUMS
+	@echo 'written: $(DIST).tar.gz, its checksum (.sha256), the release notes $(DIST).md, what the'
+	@echo 'executable is made of ($(DIST).spdx.json), the checksums of all three (SHA256SUMS), and rockspecs'
+
+# What is in the executable, and so in what `runnel build` writes, as SPDX; with PROGRAM, what such a program has besides.
+COMMIT_DATE = $(or $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null),$(shell date -u +%Y-%m-%dT%H:%M:%SZ))
+SBOM = TZ=UTC $(LUA) scripts/sbom.lua $(VERSION) $(or $(shell git rev-parse --short=12 HEAD 2>/dev/null),archive) \
+  $(COMMIT_DATE) $(if $(PROGRAM),--program '$(PROGRAM)') $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) -lc
+.PHONY: sbom
+sbom: ## print what the executable is made of, as SPDX; PROGRAM=FILE: what runnel build has put into that one, too
+	@$(SBOM)
 
 .PHONY: deb run-deb
 deb: ## build Debian's packages of the last commit into build/deb/
@@ -520,6 +554,14 @@ deb: ## build Debian's packages of the last commit into build/deb/
 run-deb:
 	$(Q)scripts/debian_package $(DIST).tar.gz $(BUILD)/deb
 	@echo 'written: the packages $(BUILD)/deb/*.deb'
+
+# The addresses of the project, in packaging/project and in the files that are made from it.
+.PHONY: project check-addresses
+project: ## write SECURITY.md and others again, with the addresses of packaging/project
+	@$(LUA) scripts/project.lua
+check-addresses: ## no address in packaging/project is a placeholder; for a release
+	@$(LUA) scripts/project.lua --check
+	@$(LUA) scripts/project.lua --placeholders
 
 .PHONY: install-library
 install-library: library

@@ -1,5 +1,4 @@
--- Builds from the directory that it is in: luarocks --lua-version 5.4 make. The Makefile finds the
--- files.
+-- Builds from the directory that it is in: luarocks --lua-version 5.4 make. Made by `make project`.
 rockspec_format = "3.0"
 package = "runnel"
 version = "scm-1"
@@ -14,6 +13,10 @@ description = {
     luv. The executable with its prompt, and the library for C programs, come with `make install`.
   ]],
   license = "MIT",
+  homepage = "https://example.invalid/runnel",
+  issues_url = "https://example.invalid/runnel/issues",
+  maintainer = "The runnel authors <maintainers@example.invalid>",
+  labels = { "concurrency" },
 }
 dependencies = { "lua >= 5.4, < 5.6" }
 supported_platforms = { "unix" }
@@ -21,6 +24,9 @@ build = {
   type = "make",
   build_target = "rock",
   install_target = "install-rock",
-  variables = { CC = "$(CC)", CFLAGS = "$(CFLAGS)", LUA = "$(LUA)", LUA_CFLAGS = "-I$(LUA_INCDIR)" },
-  install_variables = { LIBDIR = "$(LIBDIR)", LUADIR = "$(LUADIR)", LUA = "$(LUA)" },
+  variables = {
+    ROCK = "runnel", CC = "$(CC)", CFLAGS = "$(CFLAGS)", LUA = "$(LUA)", LUA_CFLAGS = "-I$(LUA_INCDIR)",
+  },
+  install_variables = { ROCK = "runnel", LIBDIR = "$(LIBDIR)", LUADIR = "$(LUADIR)", LUA = "$(LUA)" },
 }
+test = { type = "command", command = "make test SPEC=spec/core" }

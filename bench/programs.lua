@@ -21,7 +21,10 @@ local quick, rounds = false, nil
 
 -- ---- the peers; `test` is a command that fails where the peer is not installed ----
 
-local GO = ("mkdir -p %s && go build -o %s/go bench/programs/go/main.go"):format(DIR, DIR)
+local GO = ("mkdir -p %s && go build -o %s/go bench/programs/go/*.go"):format(DIR, DIR)
+
+-- Where Debian's packages are, for a node from elsewhere.
+local NODE = "env NODE_PATH=/usr/share/nodejs node"
 
 local PEERS = {
   { name = "runnel", title = "runnel", run = RUNNEL .. " bench/programs/runnel/main.lua", test = "true" },
@@ -29,7 +32,7 @@ local PEERS = {
     colour = "#0891b2", shape = "circle" },
   { name = "go2", title = "Go, 2", run = "env GOMAXPROCS=2 " .. DIR .. "/go", test = GO,
     colour = "#155e75", shape = "diamond" },
-  { name = "node", title = "node", run = "node bench/programs/node/main.js", test = "node --version",
+  { name = "node", title = "node", run = NODE .. " bench/programs/node/main.js", test = "node --version",
     colour = "#16a34a", shape = "square" },
   { name = "python", title = "Python", run = "python3 bench/programs/python/main.py", test = "python3 --version",
     colour = "#d97706", shape = "triangle" },
@@ -84,6 +87,33 @@ local function csv_file()
   end)
 end
 
+-- A folder with a file of 1 KB and one of 100 KB.
+local function folder()
+  local dir = DIR .. "/files"
+  os.execute("mkdir -p " .. dir)
+  for name, bytes in pairs { ["small.txt"] = 1024, ["large.txt"] = 102400 } do
+    local file <close> = assert(io.open(dir .. "/" .. name, "w"))
+    assert(file:write(("0123456789abcde\n"):rep(bytes // 16)))
+  end
+  return dir
+end
+
+-- A folder with 50 empty files, to which the load appends.
+local function logs_folder()
+  local dir = DIR .. "/tail"
+  os.execute(("rm -rf %s; mkdir -p %s"):format(dir, dir))
+  for i = 1, 50 do assert(io.open(("%s/%d.log"):format(dir, i), "w")):close() end
+  return dir
+end
+
+local function lines_to_tail() return quick and 2000 or 100000 end
+
+-- Fails unless the answers of n requests have so many bytes.
+local function get(port, n, name, bytes)
+  local command = 'test "$(%s bench/programs/runnel/main.lua requests %d http://127.0.0.1:%s/%s)" = %d'
+  return command:format(RUNNEL, n, port, name, n * bytes)
+end
+
 -- ---- running ----
 
 -- Runs a command of the shell; returns its output, and what it used. `around(pid)` is called while it runs, and must
@@ -121,7 +151,8 @@ local function server(command)
   error(command .. " has not started: " .. contents(out), 0)
 end
 
--- ---- the programs ----
+-- ---- the programs: `load` runs beside a server, and must not fail; `fresh`: each run gets arguments of its own;
+-- `needs`: a command that fails where a peer lacks something ----
 
 local PROGRAMS = {
   { name = "logs", what = "500 MB of log to a top 20", peers = "go1 go2 node python lua",
@@ -149,6 +180,33 @@ local PROGRAMS = {
       local n = quick and 2000 or 20000
       return ("%s bench/programs/runnel/main.lua requests %d http://127.0.0.1:%s/"):format(RUNNEL, n, port)
     end },
+  { name = "stages", what = "JSON lines in 4 stages", peers = "go1 go2 node python lua",
+    arguments = function() return json_file() end },
+  { name = "mix", what = "a mix of 1,000 inputs", peers = "go1 go2 python",
+    arguments = function() return quick and 10000 or 300000 end },
+  { name = "fan", what = "to 100 workers and back", peers = "go1 go2 python",
+    arguments = function() return quick and 10000 or 500000 end },
+  { name = "words", what = "the words of 90 MB", peers = "go1 go2 node python lua",
+    arguments = function() return json_file() end },
+  { name = "files1", what = "a server, files of 1 KB", peers = "go1 go2 node", program = "files",
+    arguments = folder, load = function(port) return get(port, quick and 500 or 20000, "small.txt", 1024) end },
+  { name = "files100", what = "a server, files of 100 KB", peers = "go1 go2 node", program = "files",
+    arguments = folder, load = function(port) return get(port, quick and 100 or 5000, "large.txt", 102400) end },
+  { name = "wsecho", what = "WebSocket, echo of 100 KB", peers = "node",
+    needs = { node = NODE .. " -e 'require(\"ws\")'" },
+    load = function(port)
+      return ("%s bench/programs/load/wsecho.lua %s 8 %d"):format(RUNNEL, port, quick and 20 or 500)
+    end },
+  { name = "tail", what = "the lines of 50 files that grow", peers = "go1 go2 node python", fresh = true,
+    arguments = function() return ("%s %d"):format(logs_folder(), lines_to_tail()) end,
+    load = function() return ("%s bench/programs/load/tail.lua %s/tail %d"):format(LUA, DIR, lines_to_tail()) end },
+  { name = "chat", what = "a chat of 2,000", peers = "go1 go2 node python luv",
+    load = function(port)
+      return ("%s bench/programs/load/chat.lua %s %d %d"):format(LUA, port, quick and 100 or 2000, quick and 10 or 50)
+    end },
+  { name = "crawl", what = "a crawl of 2,000 pages, 1,000 a second", peers = "go1 go2 node",
+    start = function() return server(RUNNEL .. " bench/programs/runnel/main.lua hello") end,
+    arguments = function(port) return ("%d http://127.0.0.1:%s/"):format(quick and 200 or 2000, port) end },
   { name = "requests", what = "2,000 requests, 64 at a time", peers = "go1 go2 node tool",
     start = function() return server(RUNNEL .. " bench/programs/runnel/main.lua hello") end,
     arguments = function(port) return ("%d http://127.0.0.1:%s/"):format(quick and 200 or 2000, port) end,
@@ -176,7 +234,8 @@ end
 
 -- What a peer uses for a program; and its output.
 local function measure(program, peer, arguments)
-  local command = ("%s %s %s"):format(peer.run, program.name, arguments)
+  if program.fresh then arguments = program.arguments() end
+  local command = ("%s %s %s"):format(peer.run, program.program or program.name, arguments)
   if program.load then return run_server(program, command) end
   if peer.name == "tool" then return run(program.tool(arguments)) end
   if peer.name == "runnel" and program.ours then return run(program.ours(arguments)) end
@@ -210,7 +269,8 @@ end
 
 -- All results of a program: results[peer][round] = what it used.
 local function results_of(program, peers)
-  local results = {}
+  local results, missing = {}, {}
+  for name, test in pairs(program.needs or {}) do missing[name] = not os.execute(test .. " 2> " .. DIR .. "/test") end
   local port, stop = nil, nil
   if program.start then port, stop = program.start() end
   local arguments = program.arguments and program.arguments(port) or port or ""
@@ -218,7 +278,8 @@ local function results_of(program, peers)
     for round = 1, rounds or quick and 1 or 3 do
       local expected
       for _, peer in ipairs(peers) do
-        if peer.name == "runnel" or (" " .. program.peers .. " "):find(" " .. peer.name .. " ", 1, true) then
+        local has_it = (" " .. program.peers .. " "):find(" " .. peer.name .. " ", 1, true)
+        if peer.name == "runnel" or has_it and not missing[peer.name] then
           io.stderr:write(("%s: round %d: %s\n"):format(program.name, round, peer.name))
           local output, used = measure(program, peer, arguments)
           expected = expected or output

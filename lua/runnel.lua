@@ -24,9 +24,15 @@ if type(package.searchers) == "table" and not package.preload["runnel.host.inspe
   end)
 end
 
----@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pub
+---@class runnel.copies: runnel.latest, runnel.mult, runnel.pub
 
----@class runnel.calls: runnel.frontier, runnel.pmap, runnel.retry, runnel.scopes, runnel.thread
+---@class runnel.flows: runnel.copies, runnel.mix, runnel.operations, runnel.pipe, runnel.pipeline
+
+---@class runnel.starts: runnel.frontier, runnel.pmap, runnel.retry, runnel.scopes, runnel.thread
+
+---@class runnel.lifetimes: runnel.shield, runnel.supervise
+
+---@class runnel.calls: runnel.instruments, runnel.starts, runnel.lifetimes
 
 ---@class runnel: runnel.core, runnel.alt, runnel.calls, runnel.file, runnel.flows, runnel.reduce, runnel.timed
 ---@field trace fun(file: string|false, options?: { records?: integer }): runnel.Trace?
@@ -78,8 +84,8 @@ if without then
   end
 end
 
--- The rest is loaded when it is first used, because most programs need little of it: all of it takes 5 ms and 436 KB,
--- the above 2 ms and 149 KB (bench/require.lua). HOMES has the module of each name, in runnel.rn if it has no dot; `xf`
+-- The rest is loaded when it is first used, because most programs need little of it: all of it takes 5 ms and 530 KB,
+-- the above 2 ms and 172 KB (bench/require.lua). HOMES has the module of each name, in runnel.rn if it has no dot; `xf`
 -- is a module itself.
 local HOMES = {
   broadcast = "operations", map = "operations", multiplex = "operations", split = "operations", take = "operations",
@@ -87,11 +93,15 @@ local HOMES = {
   mult = "mult", tap = "mult", untap = "mult", untap_all = "mult",
   pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",
   pmap = "pmap", pmap_unordered = "pmap", frontier = "frontier", retry = "retry",
+  supervise = "supervise", shield = "shield",
   file = "file_lines",
-  batch = "timed", debounce = "timed", rate = "timed",
+  batch = "timed", debounce = "timed", rate = "timed", sample = "timed", throttle = "timed",
+  latest = "latest",
   is_timeout = "scope", priority_buffer = "priority_buffer", scope = "scope", xf = "runnel.xf",
   thread = "thread", threads = "thread", cores = "thread",
   trace = "runnel.tracing.trace_recorder", graph = "runnel.tracing.graph",
+  counter = "runnel.internal.instruments", gauge = "runnel.internal.instruments",
+  histogram = "runnel.internal.instruments",
   metrics = "metrics", traceparent = "traceparent", profile = "profile", leaks = "leaks",
 }
 

@@ -1,4 +1,4 @@
--- Builds from the directory above: luarocks --lua-version 5.4 make rockspecs/runnel-http-scm-1.rockspec.
+-- From the directory above: luarocks --lua-version 5.4 make rockspecs/runnel-http-scm-1.rockspec. Made by `make project`.
 rockspec_format = "3.0"
 package = "runnel-http"
 version = "scm-1"
@@ -7,6 +7,10 @@ description = {
   summary = "the C module of runnel.http: requests over HTTP and HTTPS, by libcurl",
   detailed = "http.get, http.request and http.stream of the rock runnel need this module. Is built by GNU make.",
   license = "MIT",
+  homepage = "https://example.invalid/runnel",
+  issues_url = "https://example.invalid/runnel/issues",
+  maintainer = "The runnel authors <maintainers@example.invalid>",
+  labels = { "concurrency" },
 }
 dependencies = { "lua >= 5.4, < 5.6", "runnel == scm-1" }
 supported_platforms = { "unix" }
@@ -19,3 +23,4 @@ build = {
   },
   install_variables = { ROCK = "runnel-http", LIBDIR = "$(LIBDIR)", LUADIR = "$(LUADIR)", LUA = "$(LUA)" },
 }
+test = { type = "command", command = "make test SPEC=spec/http" }

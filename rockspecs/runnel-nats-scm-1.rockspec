@@ -1,4 +1,4 @@
--- Builds from the directory above: luarocks --lua-version 5.4 make rockspecs/runnel-nats-scm-1.rockspec.
+-- From the directory above: luarocks --lua-version 5.4 make rockspecs/runnel-nats-scm-1.rockspec. Made by `make project`.
 rockspec_format = "3.0"
 package = "runnel-nats"
 version = "scm-1"
@@ -7,6 +7,10 @@ description = {
   summary = "the C module of runnel.nats: messages between programs over NATS, by libnats",
   detailed = "runnel.nats of the rock runnel needs this module. Is built by GNU make.",
   license = "MIT",
+  homepage = "https://example.invalid/runnel",
+  issues_url = "https://example.invalid/runnel/issues",
+  maintainer = "The runnel authors <maintainers@example.invalid>",
+  labels = { "concurrency" },
 }
 dependencies = { "lua >= 5.4, < 5.6", "runnel == scm-1" }
 supported_platforms = { "unix" }
@@ -19,3 +23,4 @@ build = {
   },
   install_variables = { ROCK = "runnel-nats", LIBDIR = "$(LIBDIR)", LUADIR = "$(LUADIR)", LUA = "$(LUA)" },
 }
+test = { type = "command", command = "make test SPEC=spec/nats" }

@@ -47,7 +47,8 @@ const git = (...args) => {
 const markdown = (folder) => readdirSync(folder).filter((f) => f.endsWith(".md")).sort().map((f) => path.posix.join(folder, f));
 const inManual = readFileSync("docs/manual/README.md", "utf8").matchAll(/^\| \[[^\]]*\]\(([\w-]+\.md)\)/gm);
 const manual = [...new Set([...inManual].map((m) => `docs/manual/${m[1]}`))]; // other tables name some of them again
-const FIRST = ["docs/tutorial.md", "docs/why.md", "docs/recipes.md", "docs/flow.md", "docs/testing.md", "docs/from-go.md", "docs/from-core-async.md"];
+const FIRST = ["docs/tutorial.md", "docs/why.md", "docs/recipes.md", "docs/flow.md", "docs/testing.md", "docs/from-go.md", "docs/from-core-async.md",
+  "docs/neovim.md", "docs/openresty.md", "docs/love.md", "docs/testing-lua.md"];
 const LAST = ["docs/guarantees.md", "docs/proofs.md", "docs/machines.md", "docs/deploy.md", "docs/performance.md", "docs/embedding.md", "docs/sandboxes.md", "docs/architecture.md", "docs/where.md", "docs/keepers.md",
   "docs/costs.md", "docs/rejected.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 const all = markdown("docs");

@@ -16,6 +16,7 @@ site: ## write the documentation, with snippets that run in the browser, into bu
 run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.txt $(DOC_INDEX)
 	@RUNNEL_VERSION='$(VERSION)' SITE_URL='$(SITE_URL)' SOURCE_URL='$(SOURCE_URL)' SOURCES='$(DIST).tar.gz' \
 	  node site/build.mjs $(SITE_WORK) $(SITE) $(DOC_INDEX)
+	@$(LUA) scripts/docs/llms.lua $(SITE) $(SITE_URL)
 
 # ---- the module: Lua and the core in WebAssembly ----
 
@@ -31,10 +32,10 @@ WASM_NO_C      = base/sleep capi/functions capi/api_shared capi/api_task \
 WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES) $(WASM_OTHERS:%=csrc/%.c) $(wildcard csrc/site/*.c)
 WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o
 WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/source/src/l*.c))))
-WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite sqlite/% http http/% tls internal/tls_options uv uv/% \
+WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite sqlite/% http http/% otlp otlp/% tls internal/tls_options uv uv/% \
                  prompt prompt/% internal/need sim/% driver/% meta all lite rn/file_lines rn/thread threads/% \
                  internal/base64 internal/days internal/errors/blocked \
-                 rn/metrics internal/metrics_text rn/traceparent internal/trace_context tracing/otlp \
+                 internal/instruments rn/metrics internal/metrics_text rn/traceparent internal/trace_context tracing/otlp \
                  $(WASM_STORY) rn/profile profile/%
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES)))
 # What every program needs is in the module. The page loads the rest, modules.txt, after the first output.

@@ -4,7 +4,7 @@
 // What a page cannot do, and what shows that a snippet needs it.
 const NOT_HERE = [
   [/\brn\.threads?\b|\bshared_chan\b.*\brn\.thread/s, "it needs threads"],
-  [/require\s*\(?\s*"runnel\.(nats|http|tls)|\brn\.(metrics|traceparent)\b/, "it needs sockets"],
+  [/require\s*\(?\s*"runnel\.(nats|http|otlp|tls)|\brn\.(counter|gauge|histogram|metrics|traceparent)\b/, "it needs sockets"],
   [/\brn\.profile\b/, "it needs a timer of processor time"],
   [/require\s*\(?\s*"runnel\.(sqlite|store|queue)/, "it needs files"],
   [/^(?!.*\bsim\.world\b).*require\s*\(?\s*"runnel\.uv/s, "it needs files, sockets or processes"],

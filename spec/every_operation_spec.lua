@@ -137,12 +137,12 @@ end
 -- The functions of the manual's tables that start no go block of the library which feeds a channel, or that are tried
 -- elsewhere: a new function must be here or among the operations.
 local OTHERS = {
-  ["start none"] = [[after alt alts buffer cancel chan cores driver dropping_buffer each_line exit file go graph is_chan
-    is_reduced is_timeout leaks metrics now on_error priority_buffer profile promise_chan ps reduced rename run
+  ["start none"] = [[after alt alts buffer cancel chan cores counter driver dropping_buffer each_line exit file gauge go graph
+    histogram is_chan is_reduced is_timeout leaks metrics now on_error priority_buffer profile promise_chan ps reduced rename run
     shared_chan sleep sliding_buffer step timeout timers trace traceparent unblocking_buffer xf yield]],
   ["of mults, mixes and publications"] = [[admix solo_mode sub tap toggle unmix unmix_all unsub unsub_all untap
     untap_all]],
-  ["in calls of the program's, which it cancels"] = "retry scope",
+  ["in calls of the program's, which it cancels"] = "retry scope shield supervise",
   ["in spec/rn/thread_spec.lua"] = "thread threads",
 }
 
@@ -205,6 +205,15 @@ describe("every operation that starts go blocks,", function()
         scope:go(s.f, 1)
         rn.chan():take()
       end, { timeout = 1e6 })
+    end,
+    ["shield with a grace that is over"] = function(s)
+      rn.shield(function() s.f(1) end, { grace = 10 })
+    end,
+    ["supervise while its children run"] = function(s)
+      rn.supervise { { "a", function() s.f(1) end }, { "b", function() s.f(2) end } }
+    end,
+    ["supervise between two starts"] = function()
+      rn.supervise({ { "a", error, again = "always" } }, { backoff = 1000, ex_handler = function() end })
     end,
   } do
     it(name .. " ends, with all that it has started, once its caller is cancelled", stage.within(function()

@@ -5,7 +5,7 @@ local stage = require "spec.support.stage"
 -- The modules of lua/runnel/: those that a program requires itself, and meta.lua, which nothing loads.
 local REQUIRED = {
   all = true, core_async = true, flow = true, http = true, json = true, lite = true, meta = true, monitor = true,
-  nats = true, prompt = true, sim = true, sqlite = true, store = true, tls = true, uv = true, xf = true,
+  nats = true, otlp = true, prompt = true, sim = true, sqlite = true, store = true, tls = true, uv = true, xf = true,
 }
 
 -- What modules of lua/runnel/rn/ have for each other.
@@ -228,6 +228,9 @@ describe("runnel.all", function()
       -- scopes, buffers, transducers
       local ok, err = pcall(rn.scope, function() rn.sleep(1e6) end, { timeout = 1 })
       print("scope", ok, rn.is_timeout(err))
+      local throttled, sampled = rn.throttle(numbers(1), 1), rn.sample(numbers(1), 1)
+      print("newest", throttled:take(), sampled:take(), rn.latest(numbers(1), 7):get())
+      rn.supervise { { "a", function() print("shield", rn.shield(function() return 1 end)) end, again = "never" } }
       local least = rn.chan(rn.priority_buffer(2))
       least:put(2)
       least:put(1)
@@ -239,6 +242,9 @@ describe("runnel.all", function()
       local _ = { rn.exit, rn.thread, rn.threads, rn.cores, -- a thread loads the library in its own state
         rn.file } -- which reads files
       print("graph", #rn.graph():text() > 0, rn.graph(false), rn.trace(false))
+      rn.counter("counter_total", "A counter."):add()
+      rn.gauge("gauge", "A gauge."):set(1)
+      rn.histogram("histogram", "A histogram."):observe(1)
       assert(#rn.metrics():text() > 0 and rn.traceparent() == nil)
       print("profile", rn.profile(function() end).first ~= nil, #rn.leaks() >= 0)
       print("unused: " .. unused())
@@ -250,7 +256,7 @@ describe("runnel.all", function()
       "reduce\t3", "transduce\t6", "pmap\t1 2 3", "pmap_unordered\t3", "frontier\t3", "pipeline\t1 2 3",
       "pipeline_blocking\t1 2 3",
       "pipeline_async\t3", "pipeline_async_unordered\t3", "mult\t1 2", "mix\t1", "pub\t1 3", "shared_chan\t1",
-      "scope\tfalse\ttrue",
+      "scope\tfalse\ttrue", "newest\t1\t1\t7", "shield\t1",
       "priority_buffer\t1", "xf\t2", "graph\ttrue\tnil\tnil", "profile\ttrue\ttrue", "unused: ",
     }, "\n") .. "\n", output)
     assert.equal(3, status)

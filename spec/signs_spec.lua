@@ -14,7 +14,8 @@ local HAS = {
 
 local MODULES = {
   rn = { "runnel" }, flow = { "runnel.flow" }, http = { "runnel.http", "http" }, json = { "runnel.json" },
-  monitor = { "runnel.monitor", "luv" }, nats = { "runnel.nats", "nats" }, sim = { "runnel.sim" },
+  monitor = { "runnel.monitor", "luv" }, nats = { "runnel.nats", "nats" },
+  otlp = { "runnel.otlp", "http" }, sim = { "runnel.sim" },
   sqlite = { "runnel.sqlite", "sqlite" }, stores = { "runnel.store", "sqlite" }, tls = { "runnel.tls", "tls" },
   uv = { "runnel.uv", "luv" }, xf = { "runnel.xf" },
 }

@@ -472,10 +472,14 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
               check-allocator check-fuzz check-threads check-shared check-nats check-sqlite check-httpd check-proxies \
               check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-histories check-runs check-crashes \
-              check-world check-api check-host check-embed check-install check-static check-analyzer check-mcdc
+              check-world check-api check-host check-embed check-install check-reproducible check-static check-analyzer check-mcdc
 .PHONY: check-long
 check-long: ## all checks that take long; for a release
 	$(THEN) -j1 $(LONG_CHECKS)
+
+.PHONY: check-release
+check-release: ## all checks of a release, from the archive, and one table (docs/releasing.md); ROWS: some of them; as root
+	+@scripts/check_release $(ROWS)
 
 # A process for each file: after another file the analyzer takes each va_list for uninitialized.
 .PHONY: check-analyzer
@@ -488,6 +492,11 @@ check-analyzer: ## all checks of clang-tidy, with clang's analyzer
 check-install: ## install with make and with luarocks below build/, and use the module from outside the tree
 	$(SETUP) rock
 	@scripts/check_install
+
+.PHONY: check-reproducible
+check-reproducible: ## two builds of the last commit in two folders have the same bytes
+	$(SETUP) demo
+	@scripts/check_reproducible
 
 .PHONY: check-static run-static
 check-static: ## programs of a static runnel (make static) run in a root without any other file

@@ -6,11 +6,28 @@
 
 #include <stdio.h>
 
+/* The stack of a thread: Lua allows 200 nested C calls, and one with a luaL_Buffer, as string.gsub, takes 3 KB. Some
+   systems give less than that, as musl (128 KB) and macOS (512 KB); where a process has 4 GB of addresses, more would
+   leave room for few threads. */
+#define STACK_SIZE ((size_t)1024 * 1024)
+
+/* Asks for STACK_SIZE where the system's own size is less, or too much. */
+static void choose_stack(pthread_attr_t *attr) {
+  size_t usual = 0;
+  if (pthread_attr_getstacksize(attr, &usual) != 0) return;
+  if (usual < STACK_SIZE || sizeof(size_t) <= 4) (void)pthread_attr_setstacksize(attr, STACK_SIZE);
+}
+
 int thread_spawn(pthread_t *id, const char *name, void *(*run)(void *), void *data) {
+  pthread_attr_t attr;
+  int error = pthread_attr_init(&attr);
+  if (error) return error;
+  choose_stack(&attr);
   sigset_t old;
   signals_block(&old);
-  int error = pthread_create(id, NULL, run, data);
+  error = pthread_create(id, &attr, run, data);
   signals_restore(&old);
+  (void)pthread_attr_destroy(&attr);
 #if defined(__linux__)
   char shown[16]; /* the system refuses more */
   (void)snprintf(shown, sizeof shown, "%s", name);

@@ -46,7 +46,8 @@ static inline void thread_wake(const Thread *thread) { wakeup_signal(thread->wak
 /* Whether it is to end. Any thread. */
 static inline bool thread_ends(const Thread *thread) { return atomic_load(&thread->ends); }
 
-/* Starts a thread that is not woken by a Wakeup; otherwise as thread_start. */
+/* Starts a thread that is not woken by a Wakeup; otherwise as thread_start. Its stack has room for Lua's 200 nested C
+   calls. */
 int thread_spawn(pthread_t *id, const char *name, void *(*run)(void *), void *data);
 
 /* Blocks all signals in this thread until signals_restore; threads that are started meanwhile never get any. */

@@ -154,7 +154,8 @@ static inline bool chan_can(const Chan *ch, bool is_put) {
 
 /* ---- the queues ---- */
 
-/* The first active waiter of a queue, withdrawn from its shared channels: the caller must complete it. Or NULL. */
+/* The first waiter to complete, once something comes for a queue: active, and withdrawn from its shared channels. The
+   caller must complete it. It may be that of another channel (states/gather.h). Or NULL. */
 static inline Waiter *chan_first_waiter(Chan *ch, bool is_put) {
   const List *queue = &ch->queues[is_put];
   for (;;) {
@@ -162,10 +163,8 @@ static inline Waiter *chan_first_waiter(Chan *ch, bool is_put) {
     Waiter *w = CONTAINER_OF(queue->first, Waiter, link);
     if (UNLIKELY(!alt_is_active(w->alt))) {
       alt_drop_first(ch, is_put);
-    } else if (LIKELY(!w->alt->shared) || ch->sched->others->withdraw(ch->sched, w->alt)) {
+    } else if (LIKELY(!w->alt->shared) || (w = ch->sched->others->claim(ch->sched, w)) != NULL) {
       return w;
-    } else {
-      alt_dequeue(w); /* another thread has completed it */
     }
   }
 }

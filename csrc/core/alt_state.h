@@ -65,7 +65,7 @@ struct Alt {
   } own;
   int64_t since;             /* when it parked: the time of the loop's last look at the clock */
   lua_State *co;             /* has the values and results; NULL once dead */
-  struct SharedWait *shared; /* its operations on shared channels while it waits on any, else NULL (shared_wait.h) */
+  struct SharedWait *shared; /* its operations on shared channels while it waits on any (shared_wait.h); or gather.h */
   uint32_t count;            /* enqueued waiters; 0 unless it is parked, and 0 once it is committed */
   uint16_t nresults; /* when ready, the results on top of co; at first, its arguments; weak: see errors/leaks.c */
   uint8_t state;     /* an AltState */

@@ -5,12 +5,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "core/others.h"
 #include "errors/error.h"
 #include "errors/name.h"
 #include "lifetimes/root.h"
 
 lua_Integer inspect_push_channels(lua_State *L, const Alt *alt) {
   lua_Integer n = 0;
+  alt = others_shown(alt);
   lua_createtable(L, (int)alt->count, 0);
   for (uint32_t i = 0; i < alt->count; i++) {
     const Waiter *w = &alt_waiters(alt)[i];
@@ -22,6 +24,7 @@ lua_Integer inspect_push_channels(lua_State *L, const Alt *alt) {
 }
 
 void inspect_set_operation(lua_State *L, const Alt *alt) {
+  alt = others_shown(alt);
   const Waiter *first = alt_waiters(alt);
   const char *what = first->is_put ? "put" : "take";
   if (alt->flags & ALT_SELECT) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/attr.h"
+#include "core/others.h"
 #include "errors/name.h"
 #include "errors/origin.h"
 #include "lifetimes/root.h"
@@ -31,7 +32,7 @@ static const char *operation_of(const Alt *alt) {
 /* Pushes what a parked go block waits for. A finalizer may wake or end it meanwhile. */
 static void push_example(lua_State *L, const Go *go, const char *operation) {
   int top = lua_gettop(L);
-  const Alt *alt = &go->alt;
+  const Alt *alt = others_shown(&go->alt);
   lua_pushstring(L, operation);
   for (uint32_t i = 0; go->slot && i < alt->count && alt_is_active(alt); i++) {
     const Chan *ch = alt_waiters(alt)[i].chan;
@@ -46,7 +47,7 @@ static void push_example(lua_State *L, const Go *go, const char *operation) {
 /* The number of the site of a parked go block, whose table is on top of L; 0 if there are too many sites. */
 static uint16_t find(lua_State *L, const Go *go) {
   int sites = lua_gettop(L), text = sites + 1;
-  const char *operation = operation_of(&go->alt);
+  const char *operation = operation_of(others_shown(&go->alt));
   push_started(L, go);
   (void)name_push_where(L, go);
   const char *where = lua_tostring(L, -1);

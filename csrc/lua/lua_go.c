@@ -116,8 +116,7 @@ static int core_rename(lua_State *L) {
 /* ps() -> list of go blocks */
 static int core_ps(lua_State *L) {
   check_dot(L);
-  ps_push_list(L, false);
-  return 1;
+  return ps_walk(L);
 }
 
 /* on_error(f or nil) -> the previous one */

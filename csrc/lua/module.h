@@ -47,6 +47,7 @@ void lua_internal_open(lua_State *L);
 void lua_internal_lines_open(lua_State *L);
 void lua_internal_go_open(lua_State *L);
 void lua_moving_open(lua_State *L);
+void lua_gathering_open(lua_State *L);
 void lua_job_open(lua_State *L);
 void lua_worker_open(lua_State *L);
 void lua_packing_open(lua_State *L);

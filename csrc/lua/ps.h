@@ -7,11 +7,16 @@
 /* Pushes the entry of ps for the go block at index `at`. */
 void ps_push_entry(lua_State *L, Go *go, int at);
 
-/* Pushes the list of ps: all go blocks that are not hidden, in the order of their ids. Or `for_report`, those of the
-   running simulation, if there is one, with the data for errors of deadlocks and leaks. */
-void ps_push_list(lua_State *L, bool for_report);
+/* ps() -> the list of all go blocks that are not hidden, in the order of their ids. After each part of a long list the
+   others have a turn: it has those go blocks that were there at the call and have not ended meanwhile. */
+int ps_walk(lua_State *L);
 
-/* Pushes a table with the number of go blocks in each state, as ps names them. */
-void ps_push_counts(lua_State *L);
+/* Pushes such a list of the go blocks of the running simulation, if there is one, with the data for errors of deadlocks
+   and leaks, at once. Empties L first. */
+void ps_push_report(lua_State *L);
+
+/* states() -> the number of go blocks in each state, as ps names them, of those that are not hidden. The others have turns
+   as in ps: each is counted in the state in which it was when it was looked at. */
+int ps_count(lua_State *L);
 
 #endif

@@ -76,6 +76,11 @@ void turn_have(lua_State *L, Sched *S, const Chan *ch, const Operation *op) {
   (void)park_wait(L, S, alt, op, again);
 }
 
+bool turn_between(lua_State *L, Sched *S) {
+  if (is_outside(L, S)) run_others(L, S);
+  return park_is_usual(L, S);
+}
+
 void turn_in_vain(lua_State *L, Sched *S, const Operation *op, const char *cure) {
   if (LIKELY(++S->vain < PARK_VAIN)) return;
   S->vain = 0;

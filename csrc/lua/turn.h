@@ -36,6 +36,11 @@ static inline bool turn_counts(const Chan *ch) {
    blocks could, but this place is one where they cannot have their turn. `cure` says what to do. */
 void turn_in_vain(lua_State *L, Sched *S, const Operation *op, const char *cure);
 
+/* Between two parts of a long answer, such as that of rn.ps. Outside any go block: runs those that are ready. Returns
+   whether the caller is a go block that can let the others run, by park_yield. Where neither is possible, as in a
+   callback, there is no turn. */
+bool turn_between(lua_State *L, Sched *S);
+
 /* ---- operations of the library's own go blocks, which move values ---- */
 
 /* Counts a value that is moved. Returns whether the others must run now: never outside a go block. */

@@ -86,7 +86,8 @@ end
 return function(code, name, monitored)
   local rn = require "runnel"
   _G.rn = rn -- as at the prompt
-  for _, function_name in ipairs { "cores", "file", "metrics", "profile", "thread", "threads", "traceparent" } do
+  for _, function_name in ipairs { "cores", "counter", "file", "gauge", "histogram", "metrics", "profile", "thread",
+    "threads", "traceparent" } do
     _G.rn[function_name] = function() error(require "runnel.site.not_here"("rn." .. function_name), 2) end
   end
   _G.fetch = fetch

@@ -3,8 +3,9 @@
 local NOT_HERE = {
   ["runnel.http"] = "sockets", ["runnel.nats"] = "sockets", ["runnel.prompt"] = "a terminal",
   ["runnel.sqlite"] = "files", ["runnel.store"] = "files", ["runnel.queue.keeper"] = "files",
-  ["runnel.tls"] = "sockets",
-  ["rn.file"] = "files", ["rn.metrics"] = "sockets", ["rn.traceparent"] = "sockets",
+  ["runnel.otlp"] = "sockets", ["runnel.tls"] = "sockets",
+  ["rn.counter"] = "sockets", ["rn.file"] = "files", ["rn.gauge"] = "sockets", ["rn.histogram"] = "sockets",
+  ["rn.metrics"] = "sockets", ["rn.traceparent"] = "sockets",
   ["rn.cores"] = "threads", ["rn.thread"] = "threads", ["rn.threads"] = "threads",
   ["rn.profile"] = "timer of processor time",
   ["luv"] = "files, sockets and processes", ["runnel.driver.luv"] = "files, sockets and processes",

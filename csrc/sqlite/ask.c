@@ -61,6 +61,19 @@ void ask_value(lua_State *L, int at, Value *value, char **memory) {
   }
 }
 
+/* plain(...) -> whether all arguments are values that a statement takes, and none of them is a table: nil, booleans,
+   strings, and numbers but for nan. */
+int ask_plain(lua_State *L) {
+  bool is_plain = true;
+  for (int at = lua_gettop(L); at > 0 && is_plain; at--) {
+    int type = lua_type(L, at);
+    bool is_nan = type == LUA_TNUMBER && lua_tonumber(L, at) != lua_tonumber(L, at);
+    is_plain = (type == LUA_TNIL || type == LUA_TBOOLEAN || type == LUA_TNUMBER || type == LUA_TSTRING) && !is_nan;
+  }
+  lua_pushboolean(L, is_plain);
+  return 1;
+}
+
 /* Copies to the job the statement at index 3 and the values at `first` to `top`; with `named`, each value follows its
    name. Returns the memory behind them, of `more` bytes; NULL if there is none. */
 static char *copy(lua_State *L, Job *job, bool named, int first, int top, size_t more) {

@@ -320,6 +320,9 @@ void news_leave(lua_State *L, Job *job);
 /* database:ask(...) -> job: see ask.c. */
 int ask_job(lua_State *L);
 
+/* plain(...) -> boolean: see ask.c. */
+int ask_plain(lua_State *L);
+
 /* Reads the value at an index; a table has the bytes of a blob at 1. Copies bytes to *memory, and moves that behind
    them; with NULL it leaves them where they are. */
 void ask_value(lua_State *L, int at, Value *value, char **memory);

@@ -37,6 +37,7 @@ Word statement_word(const char *sql) {
                {"release", WORD_TRANSACTION}};
   sql = skip(sql);
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if ((*sql | ('a' - 'A')) != *words[i].word) continue; /* as in most statements */
     size_t size = strlen(words[i].word);
     if (strncasecmp(sql, words[i].word, size) == 0 && !is_letter(sql[size])) return words[i].kind;
   }
@@ -74,11 +75,20 @@ static Statement *kept_of(Database *db, const sqlite3_stmt *stmt) {
   return NULL;
 }
 
+/* Whether a text begins with another one. Many statements begin with the same words, so the end is compared first. */
+static bool begins_with(const char *text, const char *other, size_t size) {
+  uint64_t end, other_end;
+  if (size < sizeof end) return memcmp(text, other, size) == 0;
+  memcpy(&end, text + size - sizeof end, sizeof end);
+  memcpy(&other_end, other + size - sizeof end, sizeof end);
+  return end == other_end && memcmp(text, other, size) == 0;
+}
+
 /* The kept statement that a text begins with; or NULL. */
 static Statement *find(Database *db, const char *sql, size_t size) {
   for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
     Statement *s = &db->statements[i];
-    if (!s->stmt || s->size > size || memcmp(s->sql, sql, s->size) != 0) continue;
+    if (!s->stmt || s->size > size || !begins_with(sql, s->sql, s->size)) continue;
     if (s->size == size || s->sql[s->size - 1] == ';') return s;
   }
   return NULL;

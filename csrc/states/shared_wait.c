@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "channels/chan.h"
+#include "states/gather.h"
 
 enum {
   FEW = 4,          /* operations for which there is room in any SharedWait */
@@ -65,7 +66,8 @@ void shared_wait_free(Sharing *sharing, SharedWait *wait) {
 
 bool shared_wait_withdraw(Sched *S, Alt *alt) {
   SharedWait *wait = alt->shared;
-  if (!S->sharing) { /* seldom covered: it has ended, and has freed the wait of a handle whose finalizer was dropped */
+  /* Without a Sharing: it has ended, and has freed the wait of a handle whose finalizer was dropped. */
+  if (gather_is_waiting(alt) || !S->sharing) {
     alt->shared = NULL;
     return true;
   }
@@ -125,11 +127,18 @@ static bool may_close(const Chan *done) {
 
 /* The holds first: a thread may complete an operation and then drop its hold on the channel. */
 static bool is_open(const Sched *S, const Alt *alt) {
-  return S->sharing && (is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared));
+  return S->sharing && !gather_is_waiting(alt) && (is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared));
+}
+
+static Waiter *claim(Sched *S, Waiter *w) {
+  if (gather_is_waiting(w->alt)) return gather_claim(w);
+  if (shared_wait_withdraw(S, w->alt)) return w;
+  alt_dequeue(w); /* another thread has completed it */
+  return NULL;
 }
 
 const Others shared_wait_others = {
-    .withdraw = shared_wait_withdraw, .abandon = shared_wait_abandon, .is_open = is_open, .may_close = may_close};
+    .claim = claim, .shown = gather_shown, .abandon = shared_wait_abandon, .is_open = is_open, .may_close = may_close};
 
 void shared_wait_push_part(lua_State *L, int part) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_SHARING);

@@ -7,6 +7,7 @@
 #include "base/grow.h"
 #include "channels/chan_custom.h"
 #include "core/attr.h"
+#include "core/others.h"
 #include "errors/leaks.h"
 #include "errors/name.h"
 #include "lifetimes/root.h"
@@ -134,6 +135,7 @@ static void add_edge(lua_State *L, Snapshot *s, uint64_t chan, uint32_t name, bo
 /* Fills in what an alt waits for, and adds its channels: nothing, if all of them are hidden. */
 static void add_waits(lua_State *L, Sched *S, Snapshot *s, SnapshotGo *g, const Alt *alt) {
   if (!alt->count || !alt_is_active(alt)) return;
+  alt = others_shown(alt);
   for (uint32_t i = 0; i < alt->count; i++) { /* an allocation may end it, which changes `count` */
     const Waiter *w = &alt_waiters(alt)[i];
     if (chan_is_hidden(w->chan)) continue;
@@ -290,6 +292,7 @@ bool snapshot_push_go(lua_State *L, Sched *S, uint64_t id) {
 /* Pushes the channel with this id, if the alt waits on it, and returns true. */
 static bool push_waited(lua_State *L, const Alt *alt, uint64_t id) {
   if (!alt->count || !alt_is_active(alt)) return false;
+  alt = others_shown(alt);
   for (uint32_t i = 0; i < alt->count; i++) {
     const Waiter *w = &alt_waiters(alt)[i];
     if (w->chan->id != id) continue;

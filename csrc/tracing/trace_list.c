@@ -200,22 +200,27 @@ Chan *trace_push_chan(lua_State *L, Sched *S, uint32_t i) {
   return NULL;
 }
 
-void trace_list_scan(lua_State *L, Trace *t) {
-  uint32_t n = root_push_list(L);
+uint32_t trace_list_scan_part(lua_State *L, Trace *t, int list, uint32_t i, uint32_t last) {
   int top = lua_gettop(L);
-  for (uint32_t k = 1; k <= n; k++) {
-    Go *go = root_push_listed(L, top, k);
+  while (i < last) {
+    Go *go = root_push_listed(L, list, ++i);
     if (go) {
       trace_list_label_go(L, t, go, top + 1);
       const Alt *alt = &go->alt;
-      for (uint32_t i = 0; i < alt->count && alt_is_active(alt); i++) {
-        alt_push_channel(L, &alt_waiters(alt)[i]);
+      for (uint32_t k = 0; k < alt->count && alt_is_active(alt); k++) {
+        alt_push_channel(L, &alt_waiters(alt)[k]);
         trace_list_add(L, t, top + 2); /* may run finalizers: the alt is looked at again */
         lua_settop(L, top + 1);
       }
     }
     lua_settop(L, top);
   }
+  return i;
+}
+
+void trace_list_scan(lua_State *L, Trace *t) {
+  uint32_t n = root_push_list(L);
+  (void)trace_list_scan_part(L, t, lua_gettop(L), 0, n);
   lua_pop(L, 1);
 }
 

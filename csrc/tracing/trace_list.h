@@ -27,6 +27,10 @@ void trace_list_add(lua_State *L, Trace *t, int at);
 /* Adds the channels on which an operation waits, and finds the labels of all go blocks. */
 void trace_list_scan(lua_State *L, Trace *t);
 
+/* A part of that: for the go blocks after the i-th, up to number `last`, of the list of root_push_list at index `list`.
+   Returns `last`. */
+uint32_t trace_list_scan_part(lua_State *L, Trace *t, int list, uint32_t i, uint32_t last);
+
 /* Makes the list. */
 void trace_list_open(lua_State *L);
 

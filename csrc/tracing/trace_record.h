@@ -2,6 +2,7 @@
 #ifndef RUNNEL_TRACE_RECORD_H
 #define RUNNEL_TRACE_RECORD_H
 
+#include "core/others.h"
 #include "tracing/story.h"
 #include "tracing/trace_state.h"
 
@@ -75,6 +76,7 @@ static inline int64_t trace_now(const Sched *S) {
 static inline void trace_record_park(const Sched *S, TraceActor who, const Alt *alt) {
   Trace *t = S->tracer;
   if (alt->count) {
+    alt = others_shown(alt);
     const Waiter *w = alt_waiters(alt);
     int what = alt->flags & ALT_SELECT ? TRACE_ON_ALTS : w->is_put ? TRACE_ON_PUT : TRACE_ON_TAKE;
     trace_record(t, TRACE_PARK, who, (uint32_t)w->chan->id, alt->count, what);

@@ -102,7 +102,7 @@ void trace_hold(lua_State *L, Sched *S, unsigned parts, uint32_t records) {
   for (int i = 0; i < NPARTS; i++) t->holds[i] += parts >> i & 1;
   bool was_on = trace_is_on(S);
   set_observer(S, t);
-  if (is_new || (trace_is_on(S) && !was_on)) {
+  if (!(parts & TRACE_IN_PARTS) && (is_new || (trace_is_on(S) && !was_on))) {
     lua_pushnil(L);
     trace_call_help(L, TRACE_SCAN);
   }

@@ -4,7 +4,13 @@
 
 #include "tracing/trace_state.h"
 
-typedef enum TracePart { TRACE_LIST = 1, TRACE_EDGES = 2, TRACE_RING = 4, TRACE_CONTEXTS = 8 } TracePart;
+typedef enum TracePart {
+  TRACE_LIST = 1,
+  TRACE_EDGES = 2,
+  TRACE_RING = 4,
+  TRACE_CONTEXTS = 8,
+  TRACE_IN_PARTS = 16 /* not a part: the caller scans (trace_list_scan_part) */
+} TracePart;
 
 /* Holds parts (of TracePart): they stay on until trace_release is called as often. TRACE_EDGES and TRACE_RING hold the
    list, too. `records`, with TRACE_RING: the least size of the ring, which is emptied if it must grow. The list gets

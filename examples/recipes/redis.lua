@@ -6,34 +6,23 @@
 local rn = require "runnel"
 local uv = require "runnel.uv"
 
--- Reads an answer; `more` returns the next bytes, up to a line's end or `n` of them.
-local function read_answer(more)
-  local kind, text = more():match "^(.)(.*)\r\n$"
+-- Reads an answer.
+local function read_answer(r)
+  local kind, text = assert(r:read_until "\r\n"):match "^(.)(.*)$"
   if kind == "+" then return text end
   if kind == ":" then return tonumber(text) end
   if kind == "-" then return { err = text } end
   local n, list = tonumber(text), {}
-  if kind == "$" and n >= 0 then return more(n + 2):sub(1, n) end
-  for i = 1, n do list[i] = read_answer(more) end
+  if kind == "$" and n >= 0 then return assert(r:read(n + 2)):sub(1, n) end
+  for i = 1, n do list[i] = read_answer(r) end
   return list -- {} also stands for nothing
 end
 
 local function connect(host, port)
   local conn = assert(uv.connect(host, port))
-  local waiting, buffer = rn.chan(10000), ""
-  local function more(n)
-    while true do
-      local at = n and (#buffer >= n and n) or not n and select(2, buffer:find("\r\n", 1, true))
-      if at then
-        local found = buffer:sub(1, at)
-        buffer = buffer:sub(at + 1)
-        return found
-      end
-      buffer = buffer .. (conn:read():take() or error "Redis has closed the connection")
-    end
-  end
+  local waiting, r = rn.chan(10000), uv.reader(conn)
   rn.go(function()
-    for answer in waiting do answer:put(read_answer(more)) end
+    for answer in waiting do answer:put(read_answer(r)) end
     conn:close()
   end):name "answers of Redis"
 

@@ -6,8 +6,11 @@
 ---directory and `package.path` is relative, or because it may run out of file descriptors. Modules such as `runnel.sim`
 ---and `runnel.uv`, which a program requires itself, load everything when they are required.
 
+local require = require
 local rn = require "runnel"
 for _ in pairs(rn) do end -- pairs loads what is not loaded yet
 require "runnel.threads.module_job" -- of rn.pipeline
+local load_uv = require "runnel.internal.living".load_uv
+if load_uv then load_uv() end
 
 return rn

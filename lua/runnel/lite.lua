@@ -10,18 +10,37 @@
 ---The file has three parts: tools; the specification of runnel, in which each rule is a comment that begins with `*`
 ---and ends with its source; and the functions that programs call, which check their arguments. docs/semantics.md is
 ---made from the rules, and `make prove` checks that the C core and this file never differ.
+---
+---A program with a loop of its own gives the library three functions (rn.host), or calls rn.step in each turn:
+---    rn.host { now = f() -> ms, schedule = f(g), after = f(ms, g) }
+---schedule calls g soon; after calls g once, when ms have passed, and a later call of it may replace the earlier one.
+---Both return at once. With `sleep = f(ms)`, which waits, operations may wait outside go blocks, too; or with
+---`turn = f(ms, is_ready)`, in which the host's loop handles events until is_ready() is true or ms have passed (nil: no
+---limit), or for a shorter time; it returns false if no event can come any more. Without rn.host, the time is
+---os.clock's, and rn.run waits in a loop.
+---
+---A host whose own threads are to be the go blocks (OpenResty) gives four others in place of schedule and after:
+---    rn.host { now = f() -> ms, current = f() -> any, spawn = f(g, go), park = f(go, ms), wake = f(go) }
+---current returns what stands for the thread that runs, the same each time. spawn begins a thread that calls g, and
+---returns before g runs; go is nil for a callback. park(go, ms) returns when wake(go) has been called, even if that
+---was before, or when ms have passed (nil: no limit); park(go, 0) lets the others run. The host may keep what it needs
+---in the field go.host. Each thread that waits is a go block, also one that the host has begun. If the host ends a
+---thread, it calls rn.killed(go).
 
 local co_create, co_resume, co_yield = coroutine.create, coroutine.resume, coroutine.yield
-local co_running, co_status, co_close, isyieldable = coroutine.running, coroutine.status,
-  coroutine.close, coroutine.isyieldable
+local co_running, co_close, isyieldable = coroutine.running, coroutine.close, coroutine.isyieldable
 local error, getmetatable, pcall, rawequal, select, setmetatable, tostring, type = error, getmetatable, pcall, rawequal,
   select, setmetatable, tostring, type
-local floor, huge, random, getinfo, traceback = math.floor, math.huge, math.random, debug.getinfo, debug.traceback
+local xpcall = xpcall
+local floor, huge, max, random = math.floor, math.huge, math.max, math.random
+local getinfo, traceback = debug.getinfo, debug.traceback
 local unpack = table.unpack or unpack -- luacheck: ignore 113 143
 
 local M = {}
-local chan = {} -- the metatable of channels, and their methods
+local chan = {} -- the metatable of channels, their methods, and the first values of the fields of a result channel
 chan.__index = chan
+chan.kind, chan.capacity, chan.limit, chan.head, chan.count, chan.is_special = "none", 0, 0, 1, 0, true
+chan.step, chan.puts, chan.f, chan.handed, chan.put_total, chan.take_total = false, false, false, 0, 0, 0
 
 -- ==== tools ====
 
@@ -40,20 +59,40 @@ end
 
 -- What the library needs of its host: the time in ms, and a function that waits for some ms.
 local host = { now = function() return os.clock() * 1000 end }
-function host.sleep(ms)
+local function wait_in_loop(ms)
   local till = host.now() + ms
   while host.now() < till do end
 end
+host.sleep = wait_in_loop
 
--- A world has a run queue, timers, pending timeouts, and errors that nobody has taken yet. A simulation has its own,
--- with a virtual time and two functions that choose from 1 to n: choose_ready(n) the go block, choose(n) all else.
+-- What waits is a waiter. It is in the queue of a channel by its fields prev, next and on, the queue; or among those
+-- that are ready, by next. waiter[1] is the value that it puts, and, when it is woken, what its operation returns.
+-- A go block is a waiter and its own result channel, so that it needs one table only. It has these fields, too:
+--   f     its function; false once it has ended
+--   co    its coroutine; false before it runs: waiter[1] is then what it will call; once it has ended, how many values
+--         it has given
+--   on    what it waits in: a queue, a timer, or the waiters of its alts; its cancellation while it does not wait; or
+--         false
+-- The main program, callbacks, and the operations of an alts have waiters of their own; the co of the last is nil.
+local function new_waiter() return { false, co = false, on = false, next = false, prev = false } end
+
+-- A world has a list of what is ready, timers, pending timeouts, and errors that nobody has taken yet. A simulation has
+-- its own, with a virtual time and two functions that choose from 1 to n: choose_ready(n) the go block, choose(n) all
+-- else. `living` has its go blocks, and does not keep them.
 ---@class runnel.lite.World
-local function new_world() return { ready = { n = 0 }, timers = { n = 0 }, seq = 0, pending = {}, untaken = {} } end
+local function new_world()
+  return { first = false, last = false, timers = { n = 0 }, seq = 0, pending = {}, untaken = {},
+    living = setmetatable({}, { __mode = "k" }) }
+end
 
 local world = new_world()
-local current -- the go block that runs
+local current = false -- the go block that runs
+local threads -- the host, if its threads are the go blocks
+local blocks = setmetatable({}, { __mode = "k" }) -- the go block of each thread; weak: the host may kill threads
+local is_driving = false -- go blocks are being run
 local inside -- the kind of function that runs and must not wait, as "a callback"
 local on_error -- the program's handler
+local story -- of a simulation, while it is told
 
 -- Calls a function of the program that must not wait. Returns whether it has not raised, and its result.
 local function call(what, f, ...)
@@ -94,18 +133,152 @@ end
 local YIELDED = "a go block called coroutine.yield, and nothing would resume it: use rn.yield to let others run, or "
   .. "call the code that yields in a coroutine of its own"
 
--- A queue is a list of nodes, which are linked by their fields prev and next.
-local function append(queue, node)
+local function append(queue, waiter)
   local last = queue.last
-  node.queue, node.prev, node.next = queue, last, nil
-  if last then last.next = node else queue.first = node end
-  queue.last, queue.n = node, queue.n + 1
+  waiter.on, waiter.prev = queue, last
+  if last then last.next = waiter else queue.first = waiter end
+  queue.last, queue.n = waiter, queue.n + 1
 end
-local function remove(node)
-  local queue, before, after = node.queue, node.prev, node.next
-  if before then before.next = after else queue.first = after end
-  if after then after.prev = before else queue.last = before end
-  queue.n, node.queue, node.prev, node.next = queue.n - 1, nil, nil, nil
+local function remove(waiter)
+  local queue, before, after = waiter.on, waiter.prev, waiter.next
+  if before then before.next, waiter.prev = after, false else queue.first = after end
+  if after then after.prev, waiter.next = before, false else queue.last = before end
+  queue.n, waiter.on = queue.n - 1, false
+end
+
+-- The go block that runs.
+local function running()
+  if not threads then return current end
+  local thread = threads.current()
+  if thread == nil then return nil end
+  local go = blocks[thread]
+  if not go then -- the host has begun it
+    go = new_waiter()
+    go.co, blocks[thread] = true, go
+  end
+  return go
+end
+
+-- Asks the host to call rn.step soon, or when ms have passed.
+local is_scheduled, armed
+local function kick()
+  if is_driving or is_scheduled or not host.schedule or world.time then return end
+  is_scheduled = true
+  host.schedule(function()
+    is_scheduled = false
+    M.step()
+  end)
+end
+local function arm(deadline)
+  if not host.after or armed and armed <= deadline then return end
+  armed = deadline
+  host.after(max(0, deadline - host.now()), function()
+    if armed == deadline then armed = nil end
+    M.step()
+  end)
+end
+
+-- What is ready is in a list. next_ready removes what runs next from it, or the one with the given number.
+local function make_ready(go)
+  local last = world.last
+  world.last = go
+  if last then
+    last.next = go
+  else
+    world.first = go
+    kick()
+  end
+end
+local function next_ready(number)
+  local before, go, n = false, world.first, 1
+  if number or world.choose_ready then
+    local node = go.next
+    while node do n, node = n + 1, node.next end
+    for _ = 2, number or n > 1 and world.choose_ready(n) or 1 do before, go = go, go.next end
+  end
+  local after = go.next
+  if before then before.next = after else world.first = after end
+  if after then go.next = false else world.last = before end
+  return go
+end
+
+local look, call_back, end_block -- of the specification
+local function wake_thread(go)
+  if go.callback then return threads.spawn(function() call_back(go.callback, go.ch, go[1], go.err) end) end
+  go.is_woken = true
+  threads.wake(go)
+end
+
+-- A thread of the host waits for the deadlines of its own operation only, and fires the timers that are due.
+local function deadline_of(on) return on.deadline or on.ch and on.ch.timer and on.ch.timer.deadline or huge end
+local function park_thread(go, how, ...)
+  go.is_woken = false
+  how(go, ...)
+  while not go.is_woken do
+    local deadline = deadline_of(go.on)
+    for i = 1, go.on.is_alts and go.on.n or 0 do
+      local other = deadline_of(go.on[i].on)
+      if other < deadline then deadline = other end
+    end
+    threads.park(go, deadline < huge and max(0, deadline - host.now()) or nil)
+    look()
+  end
+end
+
+-- A callback of a timeout: only this thread waits for it.
+local function watch_timer(ch)
+  threads.spawn(function()
+    while ch.timer do
+      threads.park(running(), max(0, ch.timer.deadline - host.now()))
+      look()
+    end
+  end)
+end
+
+-- A go block in a thread of the host.
+local function with_traceback(err) return { err = err, trace = traceback("", 2) } end
+local function thread_ended(go, ok, value, err)
+  if ok then return end_block(go, true, value, err) end
+  end_block(go, false, nil, value.err, value.trace)
+end
+local function run_thread(go)
+  local f = go[1]
+  blocks[threads.current()], go[1], go.co = go, false, true
+  thread_ended(go, xpcall(f, with_traceback))
+end
+
+local function check_can_sleep(what)
+  if host.sleep or host.turn or world.time then return end
+  raise("%s would have to wait, which is impossible outside a go block where the host has a loop of its own: do it in "
+    .. "a go block (rn.go)", what)
+end
+
+-- Lets the host's loop handle events. Returns whether it has, or could; and until when there is nothing to do.
+local take_turn
+do
+local function is_ready() return not not world.first end
+function take_turn(timer)
+  local till, untaken, turns = timer and timer.deadline, world.untaken[1], host.turn and not world.time
+  if untaken and (till and untaken.deadline < till or turns and not till) then till = untaken.deadline end
+  if not turns then return false, till end
+  return host.turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil or is_ready(), till
+end
+end
+
+-- A coroutine runs one go block after another. It leaves the results of the last in `returned`.
+local DONE, idle, n_idle, returned, returned_err = {}, {}, 0, nil, nil
+local function loop(f)
+  while true do
+    returned, returned_err = f()
+    f = nil -- luacheck: ignore 311 (it must not be kept while the coroutine is idle)
+    f = co_yield(DONE)
+  end
+end
+local function new_coroutine()
+  if n_idle == 0 then return co_create(loop) end
+  local co = idle[n_idle]
+  idle[n_idle], n_idle = nil, n_idle - 1
+  return co
 end
 
 -- The timers of a world are a binary heap.
@@ -113,10 +286,9 @@ local function is_before(a, b) return a.deadline < b.deadline or a.deadline == b
 local function add_timer(timer)
   local timers, i = world.timers, world.timers.n + 1
   world.seq, timers.n, timer.seq = world.seq + 1, i, world.seq
-  while i > 1 and is_before(timer, timers[floor(i / 2)]) do
-    timers[i], i = timers[floor(i / 2)], floor(i / 2)
-  end
+  while i > 1 and is_before(timer, timers[floor(i / 2)]) do timers[i], i = timers[floor(i / 2)], floor(i / 2) end
   timers[i] = timer
+  if i == 1 then kick() end
 end
 local function remove_first_timer()
   local timers, n, i = world.timers, world.timers.n, 1
@@ -161,77 +333,125 @@ local function remove_timeout(timer)
 end
 
 -- The name of a go block in messages: where its function is.
-local function name_of(go)
-  local info = getinfo(go.f, "S")
+local function name_of(f)
+  local info = getinfo(f, "S")
   return info.short_src .. (info.linedefined > 0 and ":" .. info.linedefined or "")
+end
+
+-- What an operation waits for, in messages.
+local function operation(on)
+  if not on.is_alts then return (on.is_put and "put on " or "take on ") .. label(on.ch) end
+  local labels = {}
+  for i = 1, on.n do labels[i] = label(on[i].on.ch) end
+  return "alts on " .. table.concat(labels, ", ")
+end
+
+-- The line of the program where a go block waits.
+local function line_of(co)
+  local level, info = 0, getinfo(co, 0, "Sl")
+  while info and (info.currentline < 0 or info.source == THIS) do
+    level = level + 1
+    info = getinfo(co, level, "Sl")
+  end
+  return info and info.short_src .. ":" .. info.currentline or "?"
+end
+
+-- The go blocks of the program that wait, one a line.
+local LISTED = 20
+local function list_waiting()
+  local waiting, lines = {}, {}
+  for go in next, world.living do
+    if go.on and (go.on.ch or go.on.is_alts) and getinfo(go.f, "S").source ~= THIS then waiting[#waiting + 1] = go end
+  end
+  table.sort(waiting, function(a, b) return a.id < b.id end)
+  for i = 1, #waiting < LISTED and #waiting or LISTED do
+    local go = waiting[i]
+    lines[i] = ("\n  #%d (%s): %s at %s"):format(go.id, name_of(go.f), operation(go.on), line_of(go.co))
+  end
+  if #waiting > LISTED then lines[#lines + 1] = ("\n  and %d more"):format(#waiting - LISTED) end
+  return table.concat(lines)
+end
+local function deadlock(what)
+  local lines = list_waiting()
+  return ("deadlock: %s would wait for ever: no go block is ready, no timer is pending, and the driver expects no "
+    .. "event%s"):format(what, lines ~= "" and "\nparked go blocks:" .. lines or "")
 end
 
 -- ==== the specification ====
 
-local MOST, GRACE, VAIN, NESTED = 1024, 5000, 1000, 8
+local MOST, GRACE, VAIN, NESTED, MOST_TURNS = 1024, 5000, 1000, 8, 16
 
 -- ## Waiting
 
--- A waiter belongs to a go block, a callback, or the main program: `waiter.go`. For a single operation it is the go
--- block itself. The queues of a channel, ch.puts and ch.takes, are made when something first waits in them.
+-- The queues of a channel, ch.puts and ch.takes, are made when something first waits in them.
 
 -- * Waiting puts and waiting takes of a channel are served first come, first served, those of callbacks and alts
 --   included. [core.async]
-local function enqueue(ch, waiter, is_put, value)
-  local name = is_put and "puts" or "takes"
-  waiter.is_put, waiter.value = is_put, value
-  if not ch[name] then ch[name] = { n = 0 } end
-  append(ch[name], waiter)
+local function enqueue_put(waiter, ch, value)
+  if not ch.puts then ch.puts = { ch = ch, first = false, last = false, n = 0, is_put = true } end
+  waiter[1] = value
+  append(ch.puts, waiter)
+end
+local function enqueue_take(waiter, ch, mark)
+  if not ch.takes then ch.takes = { ch = ch, first = false, last = false, n = 0 } end
+  waiter[1] = mark
+  append(ch.takes, waiter)
 end
 local function first_put(ch) return ch.puts and ch.puts.first end
 local function first_take(ch) return ch.takes and ch.takes.first end
 
 -- * A go block that is woken runs after those that are ready already, and never before the one that wakes it waits or
 --   ends. [runnel]
-local function wake(go, value, port, err)
-  go.value, go.port, go.err = value, port, err
-  append(world.ready, go)
+local function wake(go, value)
+  go[1] = value
+  if threads then wake_thread(go) else make_ready(go) end
 end
 
 -- * An alts that completes withdraws its other operations before anything else runs. [core.async; Go's select]
-local function commit(waiter)
+-- Returns the go block of the waiter.
+local function commit(waiter, err)
+  if waiter.co ~= nil then
+    remove(waiter)
+    if err ~= nil then waiter.err = err end
+    return waiter
+  end
   local go = waiter.go
-  local waiters = go.waiters
-  if not waiters then remove(go) end
-  for i = 1, waiters and #waiters or 0 do remove(waiters[i]) end
-  go.waiters, go.parked = nil, nil
+  local ops = go.on
+  ops.port, ops.ch, ops.err, go.on = waiter.port, waiter.on.ch, err, false
+  for i = 1, ops.n do
+    ops[i][1] = nil
+    remove(ops[i])
+  end
   return go
 end
-local function complete(waiter, value, err)
-  local port = waiter.port
-  wake(commit(waiter), value, port, err)
-end
+local function complete(waiter, value, err) wake(commit(waiter, err), value) end
 
 -- ## Buffers
 
 -- * Without a buffer, and with a fixed one that is full, a put must wait. With another buffer it never waits.
 --   [core.async]
-local function is_full(ch) return ch.kind == "none" or ch.kind == "fixed" and ch.count >= ch.capacity end
+local function is_full(ch) return ch.count >= ch.limit end
 
 -- * Values leave a buffer in the order in which they came. A dropping buffer that is full drops the new value, a
 --   sliding one the oldest; a promise channel keeps its first. [core.async]
 -- * A transducer may make several values of one: they go over the limit of a fixed buffer. [core.async]
 local function store(ch, value)
-  if ch.count >= ch.capacity and ch.kind ~= "fixed" then
+  local count = ch.count
+  if count >= ch.capacity and ch.kind ~= "fixed" then
     if ch.kind ~= "sliding" then return end
-    ch[ch.head], ch.head, ch.count = nil, ch.head + 1, ch.count - 1
+    ch[ch.head], ch.head, count = nil, ch.head + 1, count - 1
   end
-  ch[ch.head + ch.count], ch.count = value, ch.count + 1
+  ch[ch.head + count], ch.count = value, count + 1
 end
 
 -- * A promise channel gives its value to every take. [core.async]
 local function fetch(ch)
-  local head = ch.head
+  local head, count = ch.head, ch.count - 1
   local value = ch[head]
   ch.take_total = ch.take_total + 1
   if ch.kind == "promise" then return value end
-  ch[head], ch.count = nil, ch.count - 1
-  ch.head = ch.count > 0 and head + 1 or 1
+  ch[head], ch.count = nil, count
+  ch.head = count > 0 and head + 1 or 1
   return value
 end
 
@@ -249,6 +469,7 @@ end
 -- * An error that is reported goes to the handler of on_error, with a traceback and where it happened; without a
 --   handler to stderr. [runnel]
 local function report(err, trace, where)
+  if world.untaken_fail then world.failure = world.failure or { err = err } return end
   if on_error and call("an error handler", on_error, err, trace, where) then return end
   io.stderr:write("runnel: error in ", where, ": ", tostring(err), trace and "\n" .. trace or "", "\n")
 end
@@ -275,17 +496,20 @@ end
 -- * When a channel is closed, waiting puts stay and can still be taken. Waiting takes get what a transducer adds at
 --   the end; then nil, and the error that was given to close. [core.async; the error: runnel]
 -- * The done() channel closes when its channel closes, whatever that still holds. [runnel; Go's Context.Done]
+local LOOP = {} -- the mark of a take that a for loop does
 local finish
 local function close(ch, reason)
   if ch.is_closed or ch.closes_later then return end
-  ch.reason = reason
-  ch.closes_later = ch.is_busy -- its own transducer closes it: when that has returned
-  if ch.is_busy then return end
+  if reason ~= nil then ch.reason = reason end
+  if ch.is_busy then -- its own transducer closes it: when that has returned
+    ch.closes_later = true
+    return
+  end
   ch.is_closed = true
-  if not first_put(ch) then finish(ch) end
+  if ch.step and not first_put(ch) then finish(ch) end
   local take = first_take(ch)
   while take do
-    if reason ~= nil and not take.is_loop then ch.is_heard = true end
+    if reason ~= nil and take[1] ~= LOOP then ch.is_heard = true end
     complete(take, nil, reason)
     take = first_take(ch)
   end
@@ -354,23 +578,21 @@ end
 
 -- A put that has waited enters the buffer.
 local function admit(ch, put)
+  local value, go, outer = put[1], commit(put), ch.is_admitting
   ch.put_total = ch.put_total + 1
-  if not ch.step then
-    store(ch, put.value)
-    return complete(put, true)
+  if ch.step then
+    ch.is_admitting = true
+    transduce(ch, value)
+    ch.is_admitting = outer
+  else
+    store(ch, value)
   end
-  local value, port, outer, go = put.value, put.port, ch.is_admitting, commit(put)
-  ch.is_admitting = true
-  transduce(ch, value)
-  ch.is_admitting = outer
-  wake(go, true, port)
+  wake(go, true)
 end
 
 -- * A transducer must not use its own channel. [core.async]
 local function check_busy(ch)
-  if ch.is_busy then
-    raise("%s: a transducer or buffer policy must not use the channel that it runs for", label(ch))
-  end
+  if ch.is_busy then raise("%s: a transducer or buffer policy must not use the channel that it runs for", label(ch)) end
 end
 
 -- ## Put and take
@@ -384,18 +606,24 @@ end
 -- Returns whether the put completes at once, and then its result.
 local function try_put(ch, value)
   if ch.is_closed then return true, false end
-  check_busy(ch)
-  if ch.is_live then not_yours() end
-  local take = first_take(ch)
-  if take and not ch.step and ch.kind ~= "promise" then
-    ch.put_total, ch.take_total = ch.put_total + 1, ch.take_total + 1
+  local take = ch.takes
+  take = take and take.first
+  if ch.is_special then -- it has a transducer, is a promise channel, or a go block
+    check_busy(ch)
+    if ch.f then not_yours() end
+    if not take and (is_full(ch) or ch.is_admitting and first_put(ch)) then return false end
+    if ch.step then transduce(ch, value) else store(ch, value) end
+    serve(ch)
+  elseif take then
+    ch.handed = ch.handed + 1
     complete(take, value)
     return true, true
+  elseif ch.count >= ch.limit then
+    return false
+  else
+    store(ch, value)
   end
-  if not take and (is_full(ch) or ch.is_admitting and first_put(ch)) then return false end
-  if ch.step then transduce(ch, value) else store(ch, value) end
   ch.put_total = ch.put_total + 1
-  serve(ch)
   return true, true
 end
 
@@ -405,9 +633,10 @@ end
 --   error: runnel]
 -- Returns whether the take completes at once, and then its results. The take of a for loop drops the error.
 local function try_take(ch, is_loop)
-  check_busy(ch)
-  local put = first_put(ch)
+  local put = ch.puts
+  put = put and put.first
   if ch.step then
+    check_busy(ch)
     while put and ch.count == 0 do -- the transducer may drop all that waits
       admit(ch, put)
       put = first_put(ch)
@@ -417,7 +646,6 @@ local function try_take(ch, is_loop)
   end
   if ch.count > 0 then
     local value = fetch(ch)
-    put = first_put(ch)
     if not put then return true, value end
     while put and not is_full(ch) do
       admit(ch, put)
@@ -426,13 +654,14 @@ local function try_take(ch, is_loop)
     if ch.is_closed and not put then finish(ch) end
     return true, value
   elseif put then
-    local value = put.value
-    ch.put_total, ch.take_total = ch.put_total + 1, ch.take_total + 1
+    local value = put[1]
+    ch.handed = ch.handed + 1
     complete(put, true)
     return true, value
   elseif ch.is_closed then
-    if ch.reason ~= nil and not is_loop then ch.is_heard = true end
-    return true, nil, ch.reason
+    local reason = ch.reason
+    if reason ~= nil and not is_loop then ch.is_heard = true end
+    return true, nil, reason
   end
   return false
 end
@@ -451,52 +680,67 @@ end
 --   [runnel]
 local DIES = {} -- what such a go block yields
 local function raise_cancelled(go)
-  if go.is_told then go.vain = go.vain + 1 end
-  if go.vain >= VAIN then co_yield(DIES) end
-  go.is_told = go ~= world.main -- the function of rn.run gets it once
-  go.is_cancelled = go.is_told
-  error(go.reason, 0)
+  local it = go.on
+  if it.is_told then it.vain = it.vain + 1 end
+  if it.vain >= VAIN and not threads then co_yield(DIES) end
+  it.is_told = true
+  if go == world.main then go.on = false end -- the function of rn.run gets it once
+  error(it.reason, 0)
+end
+
+local function withdraw(go)
+  local on = go.on
+  if on.deadline then on.withdrawn, go.on = true, false else commit(on.is_alts and on[1] or go) end
 end
 
 -- * Outside any go block an operation runs the go blocks until it completes. If nothing can complete it, that is a
 --   deadlock: the operation is withdrawn, and raises an error. [runnel]
-local run_until
+local run_while
 local function wait_outside(what, how, ...)
-  local main = {}
-  main.go = main
+  check_can_sleep(what)
+  local main = new_waiter()
   how(main, ...)
-  if not run_until(function() return main.queue == world.ready end, true) then
-    commit(main.waiters and main.waiters[1] or main)
-    raise("deadlock: %s would wait for ever", what)
+  if not run_while(main, "on", true) then
+    local message = deadlock(operation(main.on))
+    withdraw(main)
+    raise("%s", message)
   end
-  remove(main)
-  return main.value, main.port, main.err
+  local number, node = 1, world.first
+  while node ~= main do number, node = number + 1, node.next end
+  return next_ready(number)
 end
 
 -- * An operation that must wait raises an error where it cannot: in a callback, a transducer or a handler, in a
 --   coroutine of the program's own within a go block, below a C function. Then nothing has happened. [runnel]
-local function check_can_wait(what)
+-- Returns the go block that runs.
+local function check_can_wait(what, ch)
   if inside then cannot_wait(what, "inside " .. inside) end
-  if not current then return end
-  if current.co ~= co_running() then cannot_wait(what, ELSEWHERE) end
-  if isyieldable and not isyieldable() then cannot_wait(what, BELOW_C) end
-  if current.is_cancelled then raise_cancelled(current) end
-end
-
--- Waits until the operation completes, and returns its results. The scheduler calls how(go, ...), which enqueues the
--- go block, when it has parked: so a yield that Lua refuses has changed nothing.
-local function park(what, how, ...)
   local go = current
-  if not go then return wait_outside(what, how, ...) end
-  go.is_empty = nil
-  co_yield(how, ...)
-  if go.is_empty and go.is_cancelled and not go.is_told then raise_cancelled(go) end
-  return go.value, go.port, go.err
+  if threads then go = running()
+  elseif go and go.co ~= co_running() then cannot_wait(what, ELSEWHERE) end
+  if go then
+    if isyieldable and not isyieldable() then cannot_wait(what, BELOW_C) end
+    if go.on then raise_cancelled(go) end
+  end
+  if ch then check_room(ch, what == "put") end
+  return go
 end
 
-local function park_on(go, ch, is_put, value, is_loop)
-  go.parked, go.port, go.is_loop = true, nil, is_loop
-  enqueue(ch, go, is_put, value)
+-- Waits until the operation completes; go[1] is its result then. The scheduler calls how(go, ...), which enqueues the
+-- go block, when it has parked: so a yield that Lua refuses has changed nothing.
+local EMPTY = {} -- the result of an operation that has none, or was withdrawn
+local function check_withdrawn(go) if go[1] == EMPTY and not go.on.is_told then raise_cancelled(go) end end
+local function park_elsewhere(go, what, how, a, b, c)
+  if not go then return wait_outside(what, how, a, b, c) end
+  park_thread(go, how, a, b, c)
+  if go.on then check_withdrawn(go) end
+  return go
+end
+local function park(go, what, how, a, b, c)
+  if not go or threads then return park_elsewhere(go, what, how, a, b, c) end
+  co_yield(how, a, b, c)
+  if go.on then check_withdrawn(go) end
+  return go
 end
 
 -- ## Alts
@@ -504,26 +748,33 @@ end
 -- * An alts does exactly one of its operations. If some can complete at once it is one of these, each with the same
 --   probability; with the option priority the first of them. [core.async; Go's select]
 local function choose(n) return (world.choose or random)(n) end
-local function can(op)
-  local ch = op.ch
-  if ch.is_closed or op.is_put and ch.is_live then return true end
-  if op.is_put then return first_take(ch) ~= nil or not is_full(ch) end
-  return first_put(ch) ~= nil or ch.count > 0
-end
--- Returns whether one completes, and its value, its port, and the error with which its channel was closed.
+local function can_put(ch) return ch.is_closed or ch.f or first_take(ch) or ch.count < ch.limit end
+local candidates, channel_of = {}, nil
+-- Returns whether one completes, and its value, its number, and the error with which its channel was closed.
 local function try_alts(ops, priority)
+  local passed
   while true do
-    local ready = {}
+    local n = 0
     for i = 1, #ops do
-      if not ops[i].is_passed and can(ops[i]) then ready[#ready + 1] = ops[i] end
-      if priority and ready[1] then break end
+      local op, can = ops[i]
+      if getmetatable(op) == chan then
+        local puts = op.puts
+        can = op.count > 0 or op.is_closed or puts and puts.first
+      else
+        can = can_put(channel_of(op, i))
+      end
+      if can and not (priority and n > 0) and not (passed and passed[i]) then
+        n = n + 1
+        candidates[n] = i
+      end
     end
-    if not ready[1] then return false end
-    local op = ready[ready[2] and choose(#ready) or 1]
-    local done, value, err
-    if op.is_put then done, value = try_put(op.ch, op.value) else done, value, err = try_take(op.ch) end
-    if done then return true, value, op.port, err end
-    op.is_passed = true -- a take: the transducer has dropped the values of all puts that waited
+    if n == 0 then return false end
+    local i = candidates[n > 1 and choose(n) or 1]
+    local op, done, value, err = ops[i]
+    if getmetatable(op) == chan then done, value, err = try_take(op) else done, value = try_put(op[1], op[2]) end
+    if done then return true, value, i, err end
+    passed = passed or {}
+    passed[i] = true -- a take: the transducer has dropped the values of all puts that waited
   end
 end
 
@@ -532,57 +783,73 @@ end
 -- * The operations of one alts never complete each other. [core.async; Go's select]
 -- * Of operations of an alts that wait on the same channel, each is the first with the same probability; with priority
 --   the first in the list. [runnel]
-local function park_alts(go, ops, priority)
-  go.parked, go.waiters = true, ops
-  for i = 1, #ops do
-    ops[i].go = go
-    enqueue(ops[i].ch, ops[i], ops[i].is_put, ops[i].value)
-  end
-  for i = 1, priority and 0 or #ops do
+local function draw_first(ops, by_index)
+  for i = 1, ops.n do
     local first, n = ops[i], 1
-    local is_all_the_same = not first.is_put and first.port == first.ch -- takes that return the same port
-    if first.queue.last == first and not is_all_the_same then
-      while first.prev and first.prev.go == go do first, n = first.prev, n + 1 end
+    local is_all_the_same = not first.on.is_put and not by_index -- takes that return the same port
+    if first.on.last == first and not is_all_the_same then
+      while first.prev and first.prev.go == first.go do first, n = first.prev, n + 1 end
       local drawn = first
       for _ = 2, n > 1 and choose(n) or 1 do drawn = drawn.next end
-      first.value, first.port, drawn.value, drawn.port = drawn.value, drawn.port, first.value, first.port
+      first[1], first.port, drawn[1], drawn.port = drawn[1], drawn.port, first[1], first.port
     end
   end
+end
+local function park_alts(go, ops, by_index, priority)
+  local waiters, share = go.alts, false
+  if not waiters then
+    waiters = { is_alts = true }
+    go.alts = waiters
+  end
+  go.on, waiters.n = waiters, #ops
+  for i = 1, #ops do
+    local op, waiter = ops[i], waiters[i]
+    if not waiter then
+      waiter = { false, go = go, port = i, on = false, next = false, prev = false }
+      waiters[i] = waiter
+    end
+    waiter.port = i
+    if getmetatable(op) == chan then enqueue_take(waiter, op) else enqueue_put(waiter, op[1], op[2]) end
+    local before = waiter.prev
+    if before and before.go == go then share = true end
+  end
+  if share and not priority then draw_first(waiters, by_index) end
 end
 
 -- ## Time
 
-local function wake_without_result(go)
-  go.is_empty = true
-  wake(go)
-end
+local function wake_empty(go) wake(go, EMPTY) end
 
 -- * sleep waits for the given time; timeout returns a channel that closes after it. Timeouts may share a channel: a
 --   request for a deadline gets a pending timeout that is due then, or less than 10 ms later. [core.async]
 local function sleep(go, deadline)
-  go.timer = { deadline = deadline, go = go }
-  add_timer(go.timer)
+  go.on = { deadline = deadline, go = go }
+  add_timer(go.on)
 end
 local function begin_timeout(ch, deadline)
-  local timer = { deadline = deadline, ch = ch }
-  ch.closes_itself, ch.is_pending = true, true
-  add_timeout(timer)
-  add_timer(timer)
+  ch.closes_itself, ch.timer = true, { deadline = deadline, ch = ch }
+  add_timeout(ch.timer)
+  add_timer(ch.timer)
 end
 -- * Timers fire in the order of their deadlines, and those with the same deadline in the order in which they were set:
 --   in a simulation before the next go block runs, otherwise after 16 more at most. [runnel]
-local function look()
+function look()
   local now = M.now()
+  if world.steps then
+    world.steps = world.steps - 1
+    if world.steps < 0 then error("a go block was ready at each step, so none waits for a time", 0) end
+  end
   local timer = first_timer()
   while timer and timer.deadline <= now do
     remove_first_timer()
-    if timer.go then
-      timer.go.timer = nil
-      wake_without_result(timer.go)
+    if timer.call then timer.call()
+    elseif timer.go then
+      timer.go.on = false
+      wake_empty(timer.go)
     else
       remove_timeout(timer)
       close(timer.ch)
-      timer.ch.is_pending = nil
+      timer.ch.timer = nil
     end
     timer = first_timer()
   end
@@ -593,11 +860,22 @@ end
 
 -- * go starts a go block, which begins to run after its creator waits or ends, and returns its result channel. That
 --   gives the first result of the function, if it is not nil, and closes. [core.async]
-local function spawn(result, f, ...)
-  local go = { result = result, f = f, co = co_create(f), vain = 0, n = select("#", ...) }
-  go.go, result.go_block, result.is_live = go, go, true
-  if go.n > 0 then go.arguments = { ... } end
-  append(world.ready, go)
+local ids = 0
+local function spawn(f, ...)
+  local body, n = f, select("#", ...)
+  if n > 0 then
+    local arguments = { ... }
+    function body() return f(unpack(arguments, 1, n)) end
+  end
+  ids = ids + 1
+  local go = setmetatable({ body, id = ids, f = f, co = false, on = false, next = false, prev = false,
+    is_closed = false, takes = false }, chan)
+  if threads then
+    threads.spawn(function() run_thread(go) end, go)
+  else
+    world.living[go] = true
+    make_ready(go)
+  end
   return go
 end
 
@@ -605,15 +883,23 @@ end
 --   core.async reports it]
 -- * An error that a go block raises must be taken; but not the reason for which it was cancelled, and not an error
 --   that ends it before it gets that reason. [runnel]
-local function end_block(go, ok, value, err, trace)
-  local result = go.result
-  go.has_ended, result.is_live, result.kind, result.capacity = true, nil, "fixed", 1
-  if ok and value ~= nil and not result.is_closed then try_put(result, value) end
-  if not ok and go.is_cancelled and not go.is_told then go.was_cancelled, go.reason = true, err end
-  if err ~= nil then result.is_known = true end
-  close(result, err)
-  if ok or go == world.main or go.was_cancelled and rawequal(go.reason, err) then return end
-  if err == nil then report(err, trace, name_of(go)) else keep_error(err, trace, name_of(go), result) end
+function end_block(go, ok, value, err, trace)
+  local f, cancellation, take = go.f, go.on, first_take(go)
+  go.f, go.co, go.on, go[1] = false, 0, false, false
+  if ok and value ~= nil then
+    err = nil -- an error counts only after nil
+    if not go.is_closed then
+      go.co = 1
+      if take then complete(take, value) else go[1], go.count = value, 1 end
+    end
+  end
+  if err ~= nil then go.is_known = true end
+  close(go, err)
+  local is_told = cancellation and cancellation.is_told
+  local is_cancellation = not ok and cancellation and (not is_told or rawequal(cancellation.reason, err))
+  local heir = go.ended and go.ended(ok, value, err, is_cancellation, trace)
+  if ok or go == world.main or is_cancellation then return end
+  if err == nil then report(err, trace, name_of(f)) else keep_error(err, trace, name_of(f), heir or go) end
 end
 
 -- * cancel withdraws the operation in which a go block waits, which has no effect then. If the operation has completed
@@ -621,18 +907,16 @@ end
 -- * cancel returns whether the go block still lived. A second cancel, before the go block has got the first reason,
 --   changes nothing. [runnel]
 local function cancel(go, reason)
-  if go.has_ended then
-    go.result.is_heard = true
+  if not go.f then
+    go.is_heard = true
     return false
   end
-  if go.is_cancelled and not go.is_told then return true end
-  go.is_cancelled, go.is_told, go.was_cancelled, go.reason = true, nil, true, reason
-  if go.timer then
-    go.timer.withdrawn, go.timer = true, nil
-    wake_without_result(go)
-  elseif go.parked then
-    wake_without_result(commit(go.waiters and go.waiters[1] or go))
-  end
+  local on = go.on
+  local waits = on and not on.vain
+  if on and not waits and not on.is_told then return true end
+  if waits then withdraw(go) end
+  go.on = { reason = reason, vain = 0 }
+  if waits then wake_empty(go) end
   return true
 end
 
@@ -642,7 +926,7 @@ end
 --   completes at once, unless on_caller is false; else by the scheduler, in its turn. [core.async]
 -- * A callback must not wait. Its error is reported at once. [runnel]
 local nested = 0 -- callbacks that run within each other; one more than NESTED has to wait for its turn
-local function call_back(f, ch, value, err)
+function call_back(f, ch, value, err)
   local ok, problem
   if err ~= nil then ok, problem = call("a callback", f, value, err) else ok, problem = call("a callback", f, value) end
   if not ok then report(problem, nil, label(ch)) end
@@ -651,68 +935,98 @@ local function async(ch, is_put, value, f, on_caller)
   local done, result, err
   if is_put then done, result = try_put(ch, value) else done, result, err = try_take(ch) end
   if not done then check_room(ch, is_put) end
-  local go = { callback = f, ch = ch }
-  go.go = go
   if done and on_caller ~= false and nested < NESTED then
     nested = nested + 1
     call_back(f, ch, result, err)
     nested = nested - 1
-  elseif done then
-    wake(go, result, nil, err)
-  else
-    park_on(go, ch, is_put, value)
+    return result ~= false
   end
+  local waiter = new_waiter()
+  waiter.callback, waiter.ch, waiter.err = f, ch, err
+  if done then wake(waiter, result)
+  elseif is_put then enqueue_put(waiter, ch, value)
+  else enqueue_take(waiter, ch) end
+  if threads and ch.timer then watch_timer(ch) end
   return not done or result ~= false
 end
 
 -- ## The scheduler
 
+local tell -- for the story of a simulation
+
 -- * Ready go blocks run one at a time, first come, first served, each until it waits or ends. [runnel]
 -- * A go block that calls coroutine.yield ends with an error. [runnel]
-local HOW = { [park_on] = true, [park_alts] = true, [sleep] = true, [wake_without_result] = true }
+local HOW = { [enqueue_put] = true, [enqueue_take] = true, [park_alts] = true, [sleep] = true, [wake_empty] = true }
 local function run_next()
-  local ready, go = world.ready, world.ready.first
-  for _ = 2, world.choose_ready and ready.n > 1 and world.choose_ready(ready.n) or 1 do go = go.next end
-  remove(go)
-  if go.callback then return call_back(go.callback, go.ch, go.value, go.err) end
-  local arguments = go.arguments
-  local ok, how, a, b, c, d
-  current, go.vain, go.arguments = go, 0, nil
-  if arguments then ok, how, a, b, c, d = co_resume(go.co, unpack(arguments, 1, go.n))
-  else ok, how, a, b, c, d = co_resume(go.co) end
-  current = nil
-  if co_status(go.co) == "dead" then
-    if how ~= nil then a = nil end -- an error counts only after nil
-    if ok then return end_block(go, true, how, a) end
-  elseif HOW[how] then
-    return how(go, a, b, c, d)
-  else
-    how = how == DIES and go.reason or YIELDED
+  local go = next_ready()
+  local co, f = go.co, nil
+  if not co then
+    if go.callback then return call_back(go.callback, go.ch, go[1], go.err) end
+    co, f = new_coroutine(), go[1]
+    go.co, go[1] = co, false
   end
-  local trace = traceback(go.co)
-  if co_close then co_close(go.co) end -- closes the go block's <close> variables
+  if go.on then go.on.vain = 0 end
+  current = go
+  local ok, how, a, b, c = co_resume(co, f)
+  current = false
+  if HOW[how] then
+    how(go, a, b, c)
+    if story then tell(go, how) end
+    return
+  end
+  world.living[go] = nil
+  if story then tell(go, how) end
+  if how == DONE then
+    local value, err = returned, returned_err
+    n_idle, returned, returned_err = n_idle + 1, nil, nil
+    idle[n_idle] = co
+    return end_block(go, true, value, err)
+  elseif ok then
+    how = how == DIES and go.on.reason or YIELDED
+  end
+  local trace = traceback(co)
+  if co_close then co_close(co) end -- closes the go block's <close> variables
   end_block(go, false, nil, how, trace)
 end
 
 -- * When no go block is ready, the scheduler waits until the next timer is due; a simulation jumps there. [runnel]
--- Runs go blocks until is_over() is true. Returns false if nothing is ready and no timer is set.
-function run_until(is_over, is_awaited)
-  while not is_over() do
-    look()
-    local timer, untaken = first_timer(), world.untaken[1]
-    if is_over() then return true end
-    if world.ready.n > 0 then
+do
+-- Returns false if nothing is timed, and nothing can come.
+local function wait_for_turn(is_awaited)
+  local has_turned, till = take_turn(first_timer())
+  if has_turned then return true
+  elseif till and world.time then world.time = till
+  elseif till then host.sleep(till - M.now())
+  elseif world.untaken[1] and is_awaited then report_untaken(huge) -- often the cause of a deadlock
+  else return false end
+  return true
+end
+-- Runs go blocks while target[key] is true. Returns false if nothing is ready and no timer is set.
+local function drive(target, key, is_awaited)
+  local turns = 0
+  while target[key] do
+    if turns == 0 or not world.first then
+      look()
+      turns = world.time and 1 or MOST_TURNS
+    end
+    if not target[key] then return true end
+    if world.first then
+      turns = turns - 1
       run_next()
-    elseif timer then
-      local till = untaken and untaken.deadline < timer.deadline and untaken.deadline or timer.deadline
-      if world.time then world.time = till else host.sleep(till - M.now()) end
-    elseif untaken and is_awaited then
-      report_untaken(huge) -- the error of a go block is often the cause of a deadlock
-    else
+    elseif not wait_for_turn(is_awaited) then
       return false
     end
   end
   return true
+end
+function run_while(target, key, is_awaited)
+  local outer = is_driving
+  is_driving = true
+  local is_over = drive(target, key, is_awaited)
+  is_driving = outer
+  if world.first or world.timers.n > 0 then kick() end -- the host's loop goes on with them
+  return is_over
+end
 end
 
 -- ==== what programs call ====
@@ -746,12 +1060,13 @@ end
 
 -- ---- making channels ----
 
-local ids = 0
+local LIMITLESS = { dropping = true, sliding = true, promise = true }
 
 local function new_chan(kind, capacity)
   ids = ids + 1
-  local ch = { id = ids, kind = kind, capacity = capacity, head = 1, count = 0, put_total = 0, take_total = 0 }
-  return setmetatable(ch, chan)
+  return setmetatable({ id = ids, kind = kind, capacity = capacity, limit = LIMITLESS[kind] and huge or capacity,
+    head = 1, count = 0, put_total = 0, take_total = 0, handed = 0, is_closed = false, is_special = kind == "promise",
+    step = false, puts = false, takes = false, f = false }, chan)
 end
 
 -- Gives a channel a transducer, unless it is nil.
@@ -763,7 +1078,7 @@ local function transduced(ch, xf, ex_handler)
   check_callable(xf, "chan: transducer")
   if ex_handler ~= nil then check_callable(ex_handler, "chan: exception handler") end
   if ch.kind == "none" then raise("chan: a transducer needs a buffer; give a size of 1 or more") end
-  ch.handler = ex_handler
+  ch.handler, ch.is_special = ex_handler, true
   ch.step = xf(function(...)
     if select("#", ...) < 2 then return ch end
     local _, value = ...
@@ -840,33 +1155,54 @@ function M.is_reduced(value) return getmetatable(value) == REDUCED end
 
 -- ---- methods of channels ----
 
----Puts a value; waits until it is taken or buffered. Returns true, or false when the channel is closed.
-function chan:put(value)
-  check_chan(self, "put", "ch:put(v)")
-  check_value(value, "put")
-  local done, result = try_put(self, value)
-  if done then return result end
-  check_can_wait "put"
-  check_room(self, true)
-  result = park("put", park_on, self, true, value)
-  return result
+local function wait_to_put(ch, value)
+  local go = check_can_wait("put", ch)
+  if go and not threads then
+    co_yield(enqueue_put, ch, value)
+    if go.on then check_withdrawn(go) end
+  else
+    go = park_elsewhere(go, "put", enqueue_put, ch, value)
+  end
+  value, go[1] = go[1], false
+  return value
 end
 
-local function take(ch, is_loop)
-  check_chan(ch, "take", "ch:take()")
-  local done, value, err = try_take(ch, is_loop)
-  local _
-  if done then return value, err end
-  check_can_wait "take"
-  check_room(ch, false)
-  value, _, err = park("take", park_on, ch, false, nil, is_loop)
+---Puts a value; waits until it is taken or buffered. Returns true, or false when the channel is closed.
+function chan:put(value)
+  if getmetatable(self) ~= chan then check_chan(self, "put", "ch:put(v)") end
+  if value == nil then check_value(value, "put") end
+  local done, result = try_put(self, value)
+  if done then return result end
+  return wait_to_put(self, value)
+end
+
+-- Tail calls and few variables: the stack of a coroutine that waits need not grow.
+local function ended_take(go)
+  local value, err = go[1], go.err
+  go[1] = false
+  if err == nil then return value end
+  go.err = nil
   return value, err
+end
+local function wait_to_take(ch, mark)
+  local go = check_can_wait("take", ch)
+  if go and not threads then
+    co_yield(enqueue_take, ch, mark)
+    if go.on then check_withdrawn(go) end
+  else
+    go = park_elsewhere(go, "take", enqueue_take, ch, mark)
+  end
+  if go[1] == nil then return ended_take(go) end
+  mark, go[1] = go[1], false
+  return mark
 end
 
 ---Takes the next value; waits for one. Returns nil if the channel is closed and has no more, and the error with which
 ---it was closed.
 function chan:take()
-  local value, err = take(self)
+  if getmetatable(self) ~= chan then check_chan(self, "take", "ch:take()") end
+  local done, value, err = try_take(self)
+  if not done then return wait_to_take(self) end
   if err ~= nil then return value, err end
   return value
 end
@@ -876,7 +1212,7 @@ function chan:list()
   check_chan(self, "list", "ch:list()")
   local list = {}
   while true do
-    local value, err = take(self)
+    local value, err = self:take()
     if err ~= nil then return nil, err end
     if value == nil then return list end
     list[#list + 1] = value
@@ -885,7 +1221,8 @@ end
 
 ---for v in ch do: takes until the channel is closed and has no more.
 function chan:__call()
-  local value, err = take(self, true)
+  local done, value, err = try_take(self, true)
+  if not done then value, err = wait_to_take(self, LOOP) end
   if err ~= nil and not self.is_heard and not self.is_known then keep_error(err, traceback(), label(self), self) end
   return value
 end
@@ -933,12 +1270,13 @@ end
 ---Closes the channel, optionally with an error.
 function chan:close(err)
   check_chan(self, "close", "ch:close(err)")
-  if self.is_pending then
+  if self.timer then
     raise "close: a timeout closes by itself; other go blocks may share it, so a program cannot close it"
   elseif self.closes_itself and not self.is_closed then
     raise "close: a channel that done() returns closes when its channel closes; close that channel"
   end
-  local is_reason = err ~= nil and current and current.was_cancelled and rawequal(err, current.reason)
+  local go = err ~= nil and running()
+  local is_reason = go and go.on and rawequal(err, go.on.reason)
   if is_reason and not self.is_closed then self.is_known = true end -- a cancellation is intended
   close(self, err)
 end
@@ -976,10 +1314,14 @@ end
 function chan:stats()
   check_chan(self, "stats", "ch:stats()")
   local kind, capacity = self.kind, self.capacity
-  if self.is_live then kind, capacity = "fixed", 1 end
+  local put_total, take_total = self.put_total + self.handed, self.take_total + self.handed
+  if self.co ~= nil then -- of a go block
+    kind, capacity, put_total = "fixed", 1, self.f and 0 or self.co
+    take_total = put_total - self.count
+  end
   return { name = self.given_name, id = self.id, buffer = kind, capacity = capacity, values = self.count,
     puts_waiting = self.puts and self.puts.n or 0, takes_waiting = self.takes and self.takes.n or 0,
-    put_total = self.put_total, take_total = self.take_total, closed = self:closed() }
+    put_total = put_total, take_total = take_total, closed = self:closed() }
 end
 
 function chan:__len() return self.count end
@@ -998,21 +1340,21 @@ end
 
 -- ---- alts ----
 
--- Operation i of a list as a waiter.
-local function read_operation(op, i)
+-- The channel of operation i, which is not a take.
+function channel_of(op, i)
   local why
-  if getmetatable(op) == chan then return { ch = op, port = op, is_put = false } end
   if op == nil then why = "is nil"
   elseif type(op) ~= "table" then why = "is not a channel"
   elseif getmetatable(op[1]) ~= chan then why = "does not begin with a channel"
   elseif op[2] == nil then why = "has no value to put, or nil, which cannot be put"
-  else return { ch = op[1], port = op[1], is_put = true, value = op[2] } end
+  else return op[1] end
   raise("alts: operation %d %s; write a channel to take from it, or {channel, value} to put", i, why)
 end
 
 local OPTIONS = { default = true, nowait = true, priority = true }
 
 local function check_alts(ops, opts)
+  if opts == nil and ops ~= M and type(ops) == "table" and getmetatable(ops) ~= chan then return end
   if type(ops) ~= "table" or getmetatable(ops) == chan then
     raise("alts: a list of operations expected, got %s%s", got(ops, "alts"),
       M.is_chan(ops) and "; put the channels into a list: rn.alts { ch, ... }" or "")
@@ -1027,33 +1369,46 @@ end
 
 -- Checked only before it waits, as in the C core, where looking at all fields costs more than the rest.
 local function check_fields(ops)
+  local n = #ops
+  if n > 0 and next(ops, n) == nil and next(ops) == 1 then return end
   for key in next, ops do
     if type(key) ~= "number" or key ~= floor(key) then
       raise("alts: the list of operations has a field '%s'; options go into a table of their own: "
         .. "rn.alts({ ... }, { priority = true, default = value })", tostring(key))
     elseif key < 1 or key > #ops then
-      read_operation(nil, #ops + 1)
+      channel_of(nil, #ops + 1)
     end
   end
-  if #ops == 0 then raise "alts: no operations: it would wait for ever" end
+  if n == 0 then raise "alts: no operations: it would wait for ever" end
 end
 
--- `by_index`: returns the number of the operation in place of its port.
+-- Returns the value, the channel, the error, and the number of the operation. `by_index`: the number matters.
 local function alts(ops, opts, by_index)
   check_alts(ops, opts)
-  local waiters = {}
-  for i = 1, #ops do
-    waiters[i] = read_operation(ops[i], i)
-    if by_index then waiters[i].port = i end
+  local priority = opts and opts.priority
+  local done, value, i, err = try_alts(ops, priority)
+  if done then
+    local op = ops[i]
+    return value, getmetatable(op) == chan and op or op[1], err, i
   end
-  local done, value, port, err = try_alts(waiters, opts and opts.priority)
-  if done then return value, port, err end
-  for i = 1, #waiters do check_busy(waiters[i].ch) end
+  local is_crowded
+  for k = 1, #ops do
+    local op = ops[k]
+    local ch, queue
+    if getmetatable(op) == chan then ch, queue = op, op.takes else ch, queue = op[1], op[1].puts end
+    if ch.is_special then check_busy(ch) end
+    if queue and queue.n >= MOST then is_crowded = true end
+  end
   if opts and (opts.nowait or opts.default ~= nil) then return opts.default, "default" end
   check_fields(ops)
-  check_can_wait "alts"
-  for i = 1, #waiters do check_room(waiters[i].ch, waiters[i].is_put) end
-  return park("alts", park_alts, waiters, opts and opts.priority)
+  local go = check_can_wait "alts"
+  for k = 1, is_crowded and #ops or 0 do
+    if getmetatable(ops[k]) == chan then check_room(ops[k], false) else check_room(ops[k][1], true) end
+  end
+  go = park(go, "alts", park_alts, ops, by_index, priority)
+  local it = go.alts
+  value, go[1] = go[1], false
+  return value, it.ch, it.err, it.port
 end
 
 ---Does exactly one of several operations: a channel to take from, or {channel, value} to put.
@@ -1080,9 +1435,7 @@ function M.go(f, ...)
     local callable = f
     f = function(...) return callable(...) end
   end
-  local result = new_chan("none", 0)
-  spawn(result, f, ...)
-  return result
+  return spawn(f, ...)
 end
 
 ---Cancels a go block. Returns whether there was something to cancel.
@@ -1091,12 +1444,12 @@ end
 ---@return boolean
 function M.cancel(result, reason)
   check_chan(result, "cancel", "rn.cancel(result, reason), with the result channel of a go block")
-  if not result.go_block then
+  if result.co == nil then
     raise("cancel: %s is not the result channel of a go block or a thread; to end the operations on it, close it",
       label(result))
   end
   if reason == nil then reason = "cancelled" end
-  return cancel(result.go_block, reason)
+  return cancel(result, reason)
 end
 
 ---The time in ms; in a simulation since it began.
@@ -1108,8 +1461,7 @@ function M.now() return world.time or host.now() end
 function M.sleep(ms)
   check_ms(ms, "sleep")
   local deadline = M.now() + ms
-  check_can_wait "sleep"
-  park("sleep", sleep, deadline)
+  park(check_can_wait "sleep", "sleep", sleep, deadline)
 end
 
 ---A channel that closes after ms.
@@ -1128,17 +1480,17 @@ end
 
 ---Lets the other ready go blocks run; outside any go block, runs those that are ready now.
 function M.yield()
-  if current or inside then
-    check_can_wait "yield"
-    park("yield", wake_without_result)
+  if threads and not inside then
+    threads.park(running(), 0)
+    return look()
+  elseif current or inside then
+    park(check_can_wait "yield", "yield", wake_empty)
     return
   end
-  local n = world.ready.n
+  local n, node = 0, world.first
+  while node do n, node = n + 1, node.next end
   look()
-  while n > 0 and world.ready.n > 0 do
-    n = n - 1
-    run_next()
-  end
+  for _ = 1, n do if world.first then run_next() end end
 end
 
 ---Sets the handler of errors, f(err, traceback, where), and returns the previous one.
@@ -1158,90 +1510,939 @@ end
 -- Runs f as a go block until it has ended. Returns whether it has not raised, and a list of its results, or its error.
 local function run_main(what, f, ...)
   local results
-  local outer, result = world.main, new_chan("none", 0)
-  local go = spawn(result, function(...)
+  local outer = world.main
+  local go = spawn(f, ...)
+  local body = go[1]
+  go[1] = function()
     local function keep(...) results = { n = select("#", ...), ... } end
-    keep(f(...))
-  end, ...)
+    keep(body())
+  end
   world.main = go
-  local ended
-  repeat
-    ended = run_until(function() return go.has_ended end, true)
+  while not run_while(go, "f", true) do
+    local message = deadlock(what)
+    world.main = outer
     -- A simulation raises the deadlock where its function waits; elsewhere it is the caller's.
-    local message = ("deadlock: %s would wait for ever"):format(what)
-    if not ended and world.time and go.parked then cancel(go, message) else break end
-  until false
+    if not world.time or not go.on then return false, message end
+    world.is_deadlock = true
+    world.main = go
+    cancel(go, message)
+  end
   world.main = outer
-  if not ended then return false, ("deadlock: %s would wait for ever"):format(what) end
   if results then return true, results end
-  return false, result.reason
+  return false, go.reason
+end
+
+---Tells the library which loop it runs in: see the head of this file.
+function M.host(given)
+  if type(given) ~= "table" then raise("host: a table of functions expected, got %s", got(given, "host")) end
+  local needed = given.spawn and { "now", "current", "spawn", "park", "wake" } or { "now" }
+  for i = 1, #needed do if not given[needed[i]] then raise("host: the function '%s' is missing", needed[i]) end end
+  host = { now = given.now, schedule = given.schedule, after = given.after, sleep = given.sleep, turn = given.turn }
+  threads = given.spawn and given or nil
+  if not host.schedule and not threads then host.sleep = host.sleep or wait_in_loop end
+  is_scheduled, armed = false, nil
+  if world.first or world.timers.n > 0 then kick() end
+  return M
+end
+
+---For a host whose threads are the go blocks: it has ended the thread of this one. What that waits for is withdrawn, so
+---that no value goes to it, and its result channel closes with an error.
+function M.killed(go)
+  if go.on and not go.on.vain then withdraw(go) end
+  if not go.f then return end
+  go.on = { vain = 0 } -- as if it had been cancelled: the error is not reported
+  end_block(go, false, nil, "its thread was ended by the host")
+end
+
+---For a program with a loop of its own: fires due timers and runs ready go blocks for at most ms, 1 by default.
+---@param ms? number
+---@return number? ms until the next deadline; 0 if more go blocks are ready; nil if nothing is left
+function M.step(ms)
+  if ms ~= nil then check_ms(ms, "step") end
+  check_outside "step"
+  if is_driving then return 0 end
+  local till = M.now() + (ms or 1)
+  is_driving = true
+  look()
+  while world.first do
+    run_next()
+    if M.now() >= till then break end
+    look()
+  end
+  is_driving = false
+  if world.first then
+    kick()
+    return 0
+  end
+  local timer, untaken = first_timer(), world.untaken[1]
+  local deadline = timer and timer.deadline or huge
+  if untaken and untaken.deadline < deadline then deadline = untaken.deadline end
+  if deadline == huge then return nil end
+  arm(deadline)
+  return max(0, deadline - M.now())
 end
 
 ---Runs f as a go block until it has ended, and returns its results; without f until nothing is ready and no timer is
 ---set.
 ---@param f? fun(...): ...
 function M.run(f, ...)
-  check_outside "run"
+  if not threads then
+    check_outside "run"
+    check_can_sleep "run"
+  end
   if f == nil then
-    run_until(function() return false end)
+    run_while({ true }, 1)
     return
   end
   check_callable(f, "run")
+  if threads then return f(...) end
   local ok, results = run_main("run", f, ...)
   if not ok then error(results, 0) end
   return unpack(results, 1, results.n)
 end
 
+-- ==== what is built on channels ====
+
+-- These go blocks do not wait in pcall or an iterator, because Lua 5.1 cannot. What one must do at its end is its hook:
+-- go.ended(ok, value, err, is_cancellation), which returns the channel from which its error must be taken now.
+
+local function article(value)
+  return value == nil and "nothing" or M.is_chan(value) and "a channel" or value == M and "the module"
+    or "a " .. type(value)
+end
+local function describe(value)
+  if value == nil then return "nothing" end
+  return type(value) == "string" and ("%q"):format(value) or tostring(value)
+end
+local function expect(is_right, what, expected, value_text)
+  if not is_right then raise("%s: %s expected, got %s", what, expected, value_text) end
+end
+local function is_callable(f)
+  local meta = getmetatable(f)
+  return type(f) == "function" or type(meta) == "table" and meta.__call ~= nil and meta ~= chan
+end
+local CHECKS = {
+  chan = function(value) return M.is_chan(value), "a channel" end,
+  call = function(value) return is_callable(value), "a function" end,
+  bool = function(value) return value == nil or type(value) == "boolean", "true or false" end,
+  n = function(value, least)
+    local is_right = type(value) == "number" and value == floor(value) and value >= least and value < huge
+    return is_right, ("an integer of at least %d"):format(least)
+  end,
+}
+-- Checks arguments. Each is described by its kind and its name, as in "chan:from"; "?" after the kind: it may be nil.
+local function check(what, names, ...)
+  local i = 0
+  for kind, optional, name in names:gmatch "(%a+)(%??):([^,]*)" do
+    i = i + 1
+    local value = select(i, ...)
+    if optional == "" or value ~= nil then
+      local is_right, expected = CHECKS[kind](value, 1)
+      local is_short = kind == "n" and (type(value) == "number" or type(value) == "string")
+      expect(is_right, what .. (name ~= "" and ": " .. name or ""), expected,
+        is_short and describe(value) or article(value))
+    end
+  end
+end
+local function expect_options(opts, what, ...)
+  expect(opts == nil or type(opts) == "table", what, "a table of options", article(opts))
+  for key in next, opts or {} do
+    local is_known = false
+    for i = 1, select("#", ...) do is_known = is_known or key == select(i, ...) end
+    if not is_known then raise("%s: unknown option %q; known: %s", what, tostring(key), table.concat({ ... }, ", ")) end
+  end
+  return opts or {}
+end
+local function expect_chans(chs, what)
+  expect(type(chs) == "table" and not M.is_chan(chs), what, "a list of channels", article(chs))
+  for i = 1, #chs do
+    if not M.is_chan(chs[i]) then raise("%s: element %d is not a channel but %s", what, i, article(chs[i])) end
+  end
+end
+local function expect_object(value, class, name, what)
+  if getmetatable(value) == class then return end
+  raise("%s: a %s expected, got %s; call it as %s:%s(...)", what, name, article(value), name:sub(1, 1), what)
+end
+local function new_out(buffer, what)
+  local ok, ch = pcall(M.chan, buffer)
+  if not ok then raise("%s: %s", what, (tostring(ch):gsub("^.-chan: ", ""))) end
+  return ch
+end
+
+local PRIORITY = { priority = true }
+
+-- The next value of a channel; nil and the error with which it was closed, or nil as soon as `out` is closed.
+local function next_value(from, out)
+  if out.is_closed then return nil end
+  local done, value, err = try_take(from)
+  if done then return value, err end
+  local _, i
+  value, _, err, i = alts({ out:done(), from }, PRIORITY)
+  if i == 2 then return value, err end
+end
+
+-- Puts a value. Returns false as soon as the channel is closed.
+local function put_open(ch, value)
+  local done, accepted = try_put(ch, value)
+  if done then return accepted end
+  local _, _, _, i = alts({ ch:done(), { ch, value } }, PRIORITY)
+  return i == 2
+end
+
+-- Closes `to`, if there is one, with an error that came from `from`: whoever takes it from `to` has taken it.
+local function pass(to, err, from)
+  if err ~= nil and (not to or to.is_closed) then return report(err, nil, label(from)) end
+  if err ~= nil and from.is_known then keep_error(err, nil, label(from), to) end
+  if to then close(to, err) end
+end
+
+-- Starts a go block of the library. If it raises an error, `out` closes with that.
+local function start(out, f)
+  spawn(f).ended = function(ok, _, err)
+    if ok or not out then return nil end
+    close(out, err)
+    return out
+  end
+  return out
+end
+
+---Moves the values of one channel to another one, and closes that at the end unless close_to is false.
+function M.pipe(from, to, close_to)
+  check("pipe", "chan:from,chan:to,bool:close", from, to, close_to)
+  start(close_to ~= false and to, function()
+    local value, err = next_value(from, to)
+    while value ~= nil and put_open(to, value) do value, err = next_value(from, to) end
+    if value == nil and (err ~= nil or not to.is_closed) then pass(close_to ~= false and to, err, from) end
+  end)
+  return to
+end
+
+---A channel with the values of several.
+function M.merge(chs, buffer)
+  expect_chans(chs, "merge: channels")
+  local out = new_out(buffer, "merge: buffer")
+  local ops, reason, culprit = { out:done(), unpack(chs) }, nil, nil
+  return start(out, function()
+    while #ops > 1 do
+      local value, ch, err, i = alts(ops)
+      if i == 1 or value ~= nil and not put_open(out, value) then return end
+      if err ~= nil and reason ~= nil then report(err, nil, label(ch)) end
+      if err ~= nil and reason == nil then reason, culprit = err, ch end
+      if value == nil then table.remove(ops, i) end
+    end
+    pass(out, reason, culprit)
+  end)
+end
+
+-- A channel of what f returns: a value, or nil and an error of ch. Closing it ends the go block.
+local function answer(ch, f)
+  local out = M.chan(1)
+  return start(out, function()
+    local value, err = f(out)
+    if value ~= nil then put_open(out, value) end
+    pass(out, err, ch)
+  end)
+end
+local function fold(f, acc, ch, out)
+  local value, err = next_value(ch, out)
+  while value ~= nil do
+    acc = f(acc, value)
+    if M.is_reduced(acc) then return acc[1] end
+    value, err = next_value(ch, out)
+  end
+  if err ~= nil then return nil, err end
+  return acc
+end
+---A channel of the accumulator at the end of ch.
+function M.reduce(f, init, ch)
+  check("reduce", "call:function,chan:channel", f, ch)
+  return answer(ch, function(out) return fold(f, init, ch, out) end)
+end
+---The same, through a transducer.
+function M.transduce(xf, f, init, ch)
+  check("transduce", "call:transducer,call:function,chan:channel", xf, f, ch)
+  return answer(ch, function(out)
+    local step = xf(f)
+    local acc, err = fold(step, init, ch, out)
+    if err ~= nil then return nil, err end
+    return step(acc)
+  end)
+end
+---A channel of the list, to which the values of ch are appended.
+function M.into(list, ch)
+  expect(type(list) == "table" and not M.is_chan(list), "into: list", "a table", article(list))
+  check("into", "chan:channel", ch)
+  local function add(acc, value)
+    acc[#acc + 1] = value
+    return acc
+  end
+  return answer(ch, function(out) return fold(add, list, ch, out) end)
+end
+
+-- An iterator over a list, or the iterator itself.
+local function iterator(source, what)
+  if is_callable(source) then return source end
+  expect(type(source) == "table" and not M.is_chan(source), what, "a list or an iterator function", article(source))
+  local i = 0
+  return function()
+    i = i + 1
+    return source[i]
+  end
+end
+---Puts the values of a list or an iterator on a channel, and closes it at the end unless close_ch is false.
+function M.onto_chan(ch, source, close_ch)
+  check("onto_chan", "chan:channel,bool:close", ch, close_ch)
+  local next_one = iterator(source, "onto_chan")
+  local go = spawn(function()
+    local value = next_one()
+    while value ~= nil and put_open(ch, value) do value = next_one() end
+    if close_ch ~= false then close(ch) end
+  end)
+  return go
+end
+---A channel with the values of a list or an iterator.
+function M.to_chan(source)
+  local ch, next_one = M.chan(), iterator(source, "to_chan")
+  M.onto_chan(ch, next_one)
+  return ch
+end
+
+---Does one of several operations, { operation, f }, and calls its function. Options: priority, default = f.
+function M.alt(clauses)
+  expect(type(clauses) == "table" and clauses ~= M, "alt", "a list of clauses",
+    article(clauses) .. "; write rn.alt { { channel, function }, ... }")
+  local ops, n = {}, #clauses
+  for i = 1, n do
+    local clause = clauses[i]
+    if type(clause) ~= "table" or clause[1] == nil then
+      raise("alt: clause %d %s; write {channel, function} or {{channel, value}, function}", i,
+        type(clause) == "table" and "has no operation" or "is " .. article(clause))
+    end
+    check("alt", "call:clause " .. i, clause[2])
+    ops[i] = clause[1]
+  end
+  for key in next, clauses do
+    if type(key) == "number" and (key < 1 or key > n) then
+      raise("alt: clause %d is nil, although the list goes on", n + 1)
+    elseif type(key) ~= "number" and key ~= "priority" and key ~= "default" then
+      raise("alt: unknown option %q; known: default, priority", tostring(key))
+    end
+  end
+  local default, functions = clauses.default, {}
+  check("alt", "call?:default", default)
+  for i = 1, n do functions[i] = clauses[i][2] end -- the caller may change the list while this waits
+  local value, port, err, i = alts(ops, { priority = clauses.priority, nowait = default ~= nil }, true)
+  if not i then return default() end
+  return functions[i](value, port, err)
+end
+
+-- ---- mult and pub ----
+
+do -- (a function has at most 200 local variables)
+local Mult, Pub = {}, {}
+Mult.__index, Pub.__index = Mult, Pub
+
+local function forget(m, tap)
+  for i = 1, #m.taps do
+    if m.taps[i] == tap then
+      table.remove(m.taps, i)
+      m.changed:offer(true)
+      if not m.taps[1] and m.on_empty then m.on_empty() end
+      return
+    end
+  end
+end
+local function find(m, ch) for i = 1, #m.taps do if m.taps[i].ch == ch then return m.taps[i] end end end
+
+-- Gives a value to all taps. Those that have no room get it in the order in which they have.
+local function give(m, value)
+  local late = {}
+  for _, tap in ipairs { unpack(m.taps) } do
+    local accepted = try_put(tap.ch, value)
+    if not accepted then late[#late + 1] = tap end
+  end
+  while late[1] do
+    local ops, kept = { m.changed }, {}
+    for _, tap in ipairs(late) do
+      if find(m, tap.ch) == tap then
+        kept[#kept + 1] = tap
+        ops[#ops + 1] = { tap.ch, value }
+      end
+    end
+    if not kept[1] then return end
+    local _, _, _, i = alts(ops)
+    if i > 1 then table.remove(kept, i - 1) end
+    late = kept
+  end
+end
+local function end_mult(m, reason, from)
+  m.ended, m.reason = true, reason
+  local taps, is_passed = m.taps, false
+  m.taps, m.on_empty = {}, nil
+  for _, tap in ipairs(taps) do
+    if tap.closes and not is_passed then pass(tap.ch, reason, from) elseif tap.closes then close(tap.ch, reason) end
+    is_passed = is_passed or tap.closes
+  end
+  if reason ~= nil and not is_passed then keep_error(reason, nil, label(from), m) end
+end
+local function new_mult(source)
+  local m = setmetatable({ source = source, taps = {}, changed = M.chan(M.sliding_buffer(1)) }, Mult)
+  spawn(function()
+    local value, err = source:take()
+    while value ~= nil do
+      give(m, value)
+      value, err = source:take()
+    end
+    end_mult(m, err, source)
+  end)
+  return m
+end
+---A mult gives each value of a channel to all channels that are tapped on it.
+function M.mult(ch)
+  check("mult", "chan:channel", ch)
+  return new_mult(ch)
+end
+local function add_tap(m, ch, closes)
+  if m.ended then
+    if closes ~= false then
+      m.is_heard = true
+      close(ch, m.reason)
+    end
+  elseif find(m, ch) then find(m, ch).closes = closes ~= false
+  elseif not ch:closed() then
+    local tap = { ch = ch, closes = closes ~= false }
+    m.taps[#m.taps + 1] = tap
+    ch:done():take_async(function() forget(m, tap) end)
+  end
+  return ch
+end
+function M.tap(m, ch, close_ch)
+  expect_object(m, Mult, "mult", "tap")
+  check("tap", "chan:channel,bool:close", ch, close_ch)
+  if ch == m.source then raise "tap: the mult would feed its own source; tap another channel" end
+  return add_tap(m, ch, close_ch)
+end
+function M.untap(m, ch)
+  expect_object(m, Mult, "mult", "untap")
+  check("untap", "chan:channel", ch)
+  forget(m, find(m, ch))
+end
+function M.untap_all(m)
+  expect_object(m, Mult, "mult", "untap_all")
+  while m.taps[1] do forget(m, m.taps[1]) end
+end
+Mult.tap, Mult.untap, Mult.untap_all = M.tap, M.untap, M.untap_all
+
+---A pub gives each value of a channel to those that have subscribed to its topic.
+function M.pub(ch, topic_of, buffer_of)
+  check("pub", "chan:channel,call:topic function,call?:buffer function", ch, topic_of, buffer_of)
+  local p = setmetatable({ source = ch, buffer_of = buffer_of, topics = {}, n = 0 }, Pub)
+  spawn(function()
+    local value, err = ch:take()
+    while value ~= nil do
+      local ok, topic = call("the topic function of a pub", topic_of, value)
+      if ok and topic == nil then
+        ok, topic = false, "the topic function returned nil; return false for values without a topic"
+      end
+      if not ok then report(topic, nil, "the topic function of a pub") end
+      local m = ok and p.topics[topic]
+      if m then m.source:put(value) end
+      value, err = ch:take()
+    end
+    local all = {}
+    for _, m in next, p.topics do all[#all + 1] = m end
+    table.sort(all, function(a, b) return a.number < b.number end)
+    p.ended, p.reason = true, err
+    for i, m in ipairs(all) do if i == 1 then pass(m.source, err, ch) else close(m.source, err) end end
+    if err ~= nil and not all[1] then keep_error(err, nil, label(ch), p) end
+  end)
+  return p
+end
+function M.sub(p, topic, ch, close_ch)
+  expect_object(p, Pub, "pub", "sub")
+  if topic == nil then raise "sub: topic: a value other than nil expected" end
+  check("sub", "chan:channel,bool:close", ch, close_ch)
+  if ch == p.source then raise "sub: the pub would feed its own source; subscribe another channel" end
+  local m = p.topics[topic]
+  if not m and not p.ended and not ch:closed() then
+    m = new_mult(new_out(p.buffer_of and p.buffer_of(topic), "sub: the buffer of the topic"))
+    p.n, m.number = p.n + 1, p.n + 1
+    p.topics[topic] = m
+    function m.on_empty()
+      if p.topics[topic] == m then p.topics[topic] = nil end
+      close(m.source)
+    end
+  end
+  return add_tap(m or p, ch, close_ch)
+end
+function M.unsub(p, topic, ch)
+  expect_object(p, Pub, "pub", "unsub")
+  check("unsub", "chan:channel", ch)
+  if p.topics[topic] then M.untap(p.topics[topic], ch) end
+end
+function M.unsub_all(p, topic)
+  expect_object(p, Pub, "pub", "unsub_all")
+  for name, m in next, p.topics do if topic == nil or name == topic then M.untap_all(m) end end
+end
+Pub.sub, Pub.unsub, Pub.unsub_all = M.sub, M.unsub, M.unsub_all
+
+end
+
+-- ---- pipelines and pmap ----
+
+do
+-- Runs at most n jobs at a time. A job gives its results by a channel, and counts until they have been delivered; with
+-- a wider window until it has closed that channel. `it` has
+--   n, window, to, closes  whether `to` closes at the end
+--   from, next             the channel, or a function that returns the next value
+--   begin(value, result)   starts the go block of a job
+--   ended(job, ok, value, err, is_cancellation, trace)  its hook
+--   ends_with(err)         called when a job has closed its channel with an error
+local function run_jobs(it)
+  local to, halt, queue = it.to, new_chan("none", 0), M.chan(LARGEST)
+  local bell, busy, waiting, delivering, n = M.chan(M.sliding_buffer(1)), 0, 0, 0, 0
+  it.jobs, it.halt, it.n_begun = {}, halt, 0
+  local function ring() bell:offer(true) end
+  local function leave()
+    delivering = delivering - 1
+    if delivering == 0 then pass(it.closes and to, it.reason, it.culprit or to) end
+  end
+  local function deliver()
+    local job = queue:take()
+    while job do
+      local value, err = job.result:take()
+      while value ~= nil do
+        if not (it.first_failed and job.number > it.first_failed) then put_open(to, value) end
+        value, err = job.result:take()
+      end
+      if err ~= nil then it.ends_with(err) end
+      waiting = waiting - 1
+      if it.window <= it.n then busy = busy - 1 end
+      ring()
+      job = queue:take()
+    end
+    leave()
+  end
+  local function begin(value)
+    n, busy, waiting = n + 1, busy + 1, waiting + 1
+    it.n_begun = n
+    local job = { number = n, value = value, result = new_chan("fixed", it.places) }
+    if it.places == 0 then job.result = new_chan("none", 0) end
+    job.go = it.begin(value, job.result)
+    it.jobs[n] = job
+    job.go.ended = function(ok, result, err, is_cancellation, trace)
+      it.jobs[job.number] = nil
+      return it.ended(job, ok, result, err, is_cancellation, trace)
+    end
+    if it.window > it.n then
+      job.result:done():take_async(function()
+        busy = busy - 1
+        ring()
+      end)
+    end
+    if delivering < (it.is_ordered and 2 or it.n + 1) then
+      delivering = delivering + 1
+      spawn(deliver)
+    end
+    queue:offer(job)
+  end
+  to:done():take_async(function() close(halt) end)
+  delivering = 1
+  spawn(function()
+    while not halt.is_closed do
+      if busy < it.n and waiting < it.window then
+        local value, err
+        if it.next then value = it.next() else value, err = next_value(it.from, halt) end
+        if err ~= nil and it.reason == nil then it.reason, it.culprit = err, it.from end
+        if value == nil or halt.is_closed then break end
+        begin(value)
+      else
+        alts({ halt, bell }, PRIORITY)
+      end
+    end
+    close(queue)
+    leave()
+  end).ended = function(ok, _, err)
+    if ok then return nil end
+    it.reason, it.culprit = err, to
+    close(queue)
+    leave()
+    return to
+  end
+  return to
+end
+
+local function check_window(what, window, n)
+  expect(CHECKS.n(window, n), what .. ": window", ("an integer of at least %d"):format(n), describe(window))
+end
+local function pipeline(what, is_ordered, n, to, af, from, closes, window, ex_handler)
+  check(what, "n:n,chan:to,call:af,chan:from,bool:close,call?:ex_handler", n, to, af, from, closes, ex_handler)
+  local it = { n = n, window = window or n, to = to, from = from, closes = closes ~= false, is_ordered = is_ordered,
+    places = 0 }
+  check_window(what, it.window, n)
+  local function instead(err, trace)
+    local value
+    if ex_handler then value = M.go(ex_handler, err):take() else report(err, trace, "a job of a pipeline") end
+    if value ~= nil then put_open(to, value) end
+  end
+  function it.begin(value, result) return spawn(af, value, result) end
+  function it.ended(job, ok, _, err, _, trace)
+    if ok then return nil end
+    if err == nil then err = "a job of a pipeline has raised nil" end
+    if ex_handler and not job.result.is_closed then
+      close(job.result, err)
+    else
+      report(err, trace, "a job of a pipeline")
+      close(job.result)
+    end
+    job.go.is_heard = true
+  end
+  it.ends_with = instead
+  return run_jobs(it)
+end
+---Calls af(value, result) with each value of a channel, n at a time; what it puts on result comes in order.
+function M.pipeline_async(n, to, af, from, closes, opts)
+  local o = expect_options(opts, "pipeline_async", "ex_handler", "window")
+  return pipeline("pipeline_async", true, n, to, af, from, closes, o.window, o.ex_handler)
+end
+---The same, in the order in which it comes.
+function M.pipeline_async_unordered(n, to, af, from, closes, opts)
+  local o = expect_options(opts, "pipeline_async_unordered", "ex_handler")
+  return pipeline("pipeline_async_unordered", false, n, to, af, from, closes, nil, o.ex_handler)
+end
+---Sends the values of a channel through a transducer, n at a time.
+function M.pipeline(n, to, xf, from, closes, ex_handler)
+  check("pipeline", "n:n,chan:to,call:transducer", n, to, xf)
+  return pipeline("pipeline", true, n, to, function(value, result)
+    local out = M.chan(1, xf, ex_handler)
+    out:put(value)
+    close(out)
+    value = out:take()
+    while value ~= nil and put_open(result, value) do value = out:take() end
+    close(result)
+  end, from, closes, nil, ex_handler)
+end
+
+local function pmap(what, is_ordered, n, f, from, opts)
+  check(what, "n:n,call:f,call?:ex_handler", n, f, opts.ex_handler)
+  if not is_callable(from) and (type(from) ~= "table" or from == M) then
+    raise("%s: from: a channel, a list or an iterator function expected, got %s", what, article(from))
+  end
+  local window = opts.window or n * 16
+  check_window(what, window, n)
+  local to = new_out(opts.buffer, what .. ": buffer")
+  local it = { n = n, window = is_ordered and window or n, to = to, closes = true, is_ordered = is_ordered, places = 1,
+    from = from, next = not M.is_chan(from) and iterator(from, what) or nil }
+  local function cancel_later(number, reason)
+    for i = number + 1, it.n_begun do
+      local job = it.jobs[i]
+      if job then
+        job.is_cancelled = true
+        cancel(job.go, reason)
+      end
+    end
+  end
+  function it.begin(value) return spawn(f, value) end
+  function it.ended(job, ok, value, err, is_cancellation)
+    if ok and value ~= nil then try_put(job.result, value) end
+    local has_failed = (not ok or err ~= nil and value == nil) and not job.is_cancelled
+    if not has_failed or to.is_closed then
+      close(job.result)
+      return nil
+    end
+    job.go.is_heard = true
+    if opts.ex_handler and not is_cancellation and not job.is_handled then
+      job.is_handled, job.go = true, spawn(opts.ex_handler, err, job.value)
+      it.jobs[job.number] = job
+      job.go.ended = function(...)
+        it.jobs[job.number] = nil
+        return it.ended(job, ...)
+      end
+      return nil
+    end
+    if not it.first_failed or job.number < it.first_failed then
+      it.first_failed, it.reason, it.culprit = job.number, err, job.go
+    end
+    close(job.result)
+    close(it.halt)
+    cancel_later(job.number, err)
+  end
+  function it.ends_with() end
+  to:done():take_async(function()
+    cancel_later(0, ("the result channel of this %s was closed"):format(what))
+  end)
+  return run_jobs(it)
+end
+---Calls a function with each value of a channel, a list or an iterator, n at a time, and gives the results in order.
+function M.pmap(n, f, from, opts)
+  return pmap("pmap", true, n, f, from, expect_options(opts, "pmap", "buffer", "ex_handler", "window"))
+end
+---The same, in the order in which they come.
+function M.pmap_unordered(n, f, from, opts)
+  return pmap("pmap_unordered", false, n, f, from, expect_options(opts, "pmap_unordered", "buffer", "ex_handler"))
+end
+
+end
+
+-- ---- scopes ----
+
+do
+local TimedOut = { code = "timeout", __tostring = function(err) return err.message end,
+  __concat = function(a, b) return tostring(a) .. tostring(b) end }
+for name, method in next, string do TimedOut[name] = function(err, ...) return method(tostring(err), ...) end end
+TimedOut.__index = TimedOut
+---Whether an error is that of a time limit.
+function M.is_timeout(err) return getmetatable(err) == TimedOut end
+
+local Scope = {}
+Scope.__index = Scope
+
+local function cancel_all(s, reason)
+  s.is_cancelled = true
+  for i = 1, s.n do if s.members[i] then cancel(s.members[i], reason) end end
+end
+local function fail(s, reason) if not s.raises then s.raises, s.reason = true, reason end end
+local function add_member(s, f, ...)
+  local go, number = spawn(f, ...), s.n + 1
+  s.n, s.living, s.members[number] = number, s.living + 1, go
+  function go.ended(ok, _, err, is_cancellation)
+    s.members[number], s.living = nil, s.living - 1
+    if number == 1 then s.body_error = err end
+    if not ok and not is_cancellation then
+      if err == nil then err = "a go block of the scope raised nil, or had its coroutine closed" end
+      if s.raises and s.reason == s.late and err ~= s.late then
+        s.late.message = ("%s; cancelled, it raised: %s"):format(s.late.message, tostring(err))
+        go.is_heard = true
+      elseif not s.raises then
+        fail(s, err)
+        go.is_heard = true
+        if not s.is_cancelled then cancel_all(s, err) end
+      end
+    end
+    if s.living == 0 then close(s.idle) end
+  end
+  return go
+end
+---Starts a go block of the scope.
+function Scope:go(f, ...)
+  expect_object(self, Scope, "scope", "go")
+  check("scope:go", "call:", f)
+  if self.idle.is_closed then
+    raise "scope:go: the scope has ended; start go blocks before its last one ends, or with rn.go"
+  end
+  local go = add_member(self, f, ...)
+  if self.is_cancelled then cancel(go, self.reason) end
+  return go
+end
+---Cancels all go blocks of the scope.
+function Scope:cancel(reason)
+  expect_object(self, Scope, "scope", "cancel")
+  if self.idle.is_closed then return false end
+  if reason == nil then reason = "cancelled" end
+  if not self.is_cancelled then self.reason = reason end
+  cancel_all(self, reason)
+  return true
+end
+
+-- Waits for a channel to close. Returns the cancellation that ended the wait, or the error of a deadlock.
+local function wait_for_end(go, ch)
+  if not go then
+    local ok, err = pcall(chan.take, ch)
+    return not ok and { reason = err } or nil
+  end
+  if threads then park_thread(go, enqueue_take, ch) else co_yield(enqueue_take, ch) end
+  local it = go.on
+  if not it or go[1] ~= EMPTY or it.is_told then return nil end
+  go.on = false
+  return it
+end
+
+---Calls a function and returns when it, and the go blocks that it has started with s:go, have ended.
+function M.scope(f, opts)
+  check("scope", "call:", f)
+  local timeout = expect_options(opts, "scope", "timeout").timeout
+  if timeout ~= nil then
+    expect(type(timeout) == "number" and timeout >= 0 and timeout < huge, "scope: timeout",
+      "a number of milliseconds, at least 0,", describe(timeout))
+  end
+  local go, failures, timer, last = check_can_wait "scope", 0, nil, nil
+  local s = setmetatable({ members = {}, n = 0, living = 0, idle = new_chan("none", 0) }, Scope)
+  local function keep(...) s.results = { n = select("#", ...), ... } end
+  local function expire()
+    local others = s.living - (s.members[1] and 1 or 0)
+    local text = others == 1 and "1 go block" or others .. " go blocks"
+    if s.members[1] then text = others == 0 and "its body" or "its body and " .. text end
+    local message = ("scope: %s had not ended after %s ms"):format(text, tostring(timeout))
+    s.late = setmetatable({ message = message }, TimedOut)
+    fail(s, s.late)
+    cancel_all(s, s.late)
+  end
+  add_member(s, function() keep(f(s)) end)
+  if timeout then
+    timer = { deadline = M.now() + timeout, call = expire }
+    add_timer(timer)
+  end
+  while not s.idle.is_closed do
+    local it = wait_for_end(go, s.idle)
+    if it then
+      last, failures = it, failures + (go and 0 or 1)
+      fail(s, it.reason)
+      cancel_all(s, it.reason)
+      if failures > 1 then error(s.reason, 0) end
+    end
+  end
+  if timer then timer.withdrawn = true end
+  if last and go then last.is_told, go.on = true, last end
+  if s.raises then error(s.reason, 0) end
+  if s.results then return unpack(s.results, 1, s.results.n) end
+  error(s.body_error, 0)
+end
+
+end
+
 -- ---- simulations ----
 
 M.sim = {}
+local last_elapsed = 0
 
--- Runs f in a world of its own, with virtual time. Returns what run_main does, and how much time has passed.
-local function simulate(what, f, choose_ready, choose_any)
+-- Go blocks that the program has started and that wait for ever.
+local function leaked(title)
+  local waiting = list_waiting()
+  local n = select(2, waiting:gsub("\n", ""))
+  return n > 0 and title .. (n == 1 and "1 go block waits for ever" or n .. " go blocks wait for ever") .. waiting
+end
+
+-- Runs f in a world of its own, with virtual time. Returns whether it has not failed; its results, or the error; and
+-- what kind of failure that is.
+local function simulate(what, opts, choose_ready, choose_any, f, ...)
   check_outside(what)
-  local outer = world
-  world = new_world()
+  local outer, outer_threads, seed = world, threads, random(2147483647)
+  world, threads = new_world(), nil
   world.time, world.choose_ready, world.choose = 0, choose_ready, choose_any
-  local ok, results = run_main(what, f)
-  report_untaken(huge)
-  local elapsed = world.time
-  world = outer
-  return ok, results, elapsed
+  world.steps, world.untaken_fail = opts.steps, opts.untaken_fail
+  math.randomseed(opts.seed or 1)
+  local ok, is_ok, results = pcall(run_main, what, f, ...)
+  local kind = ok and (world.is_deadlock and "deadlock" or "error") or "livelock"
+  if ok and is_ok and opts.leaks then
+    local has_ended, why = pcall(run_while, { true }, 1)
+    local leak = has_ended and leaked ""
+    if leak or not has_ended then is_ok, kind, results = false, leak and "leak" or "livelock", leak or why end
+  elseif not ok then
+    is_ok, results = false, is_ok
+  end
+  if ok and not world.failure then pcall(report_untaken, huge) end
+  if world.failure and is_ok then is_ok, kind, results = false, "error", world.failure.err end
+  last_elapsed = world.time
+  world, threads, current, is_driving = outer, outer_threads, false, false
+  math.randomseed(seed)
+  return is_ok, results, kind
 end
 
 ---Runs f as a go block under virtual time: when all go blocks wait, time jumps to the next deadline.
----@param f fun(): ...
----@param opts? { seed?: integer, shuffle?: boolean }
-function M.sim.run(f, opts)
-  local state = (opts and opts.seed or 1) % 2147483647 + 1
+---@param f fun(...): ...
+---@param opts? { seed?: integer, shuffle?: boolean, leaks?: boolean }
+function M.sim.run(f, opts, ...)
+  check("sim.run", "call:", f)
+  local o = expect_options(opts, "sim.run", "leaks", "seed", "shuffle")
+  local state = (o.seed or 1) % 2147483647 + 1
   local function pick(n)
     state = state * 48271 % 2147483647
-    return state % n + 1
+    return floor(state / 7) % n + 1
   end
-  local ok, results = simulate("sim.run", f, opts and opts.shuffle and pick, pick)
-  if not ok then error(results, 0) end
+  local ok, results, kind = simulate("sim.run", o, o.shuffle and pick, pick, f, ...)
+  if not ok then error(kind == "leak" and "leak: " .. results or results, 0) end
   return unpack(results, 1, results.n)
 end
 
----Runs f in every order: each choice of the next go block, and of the operation that an alts does, in turn.
+---Runs f(seed) with each of the seeds 1 to n, shuffled.
+function M.sim.each_seed(n, f, opts)
+  check("sim.each_seed", "n:number of seeds,call:", n, f)
+  local o = expect_options(opts, "sim.each_seed", "leaks")
+  for seed = 1, n do
+    local ok, err = pcall(M.sim.run, f, { seed = seed, shuffle = true, leaks = o.leaks }, seed)
+    if not ok then error(("with seed %d: %s"):format(seed, tostring(err)), 0) end
+  end
+end
+
+---The virtual time of the running simulation in ms, or of the last one.
+function M.sim.elapsed() return world.time or last_elapsed end
+
+---A choice of the simulation, from 1 to n.
+function M.sim.choose(n)
+  check("sim.choose", "n:how many there are", n)
+  if not world.choose then raise "sim.choose: there is nothing to choose outside a simulation" end
+  return n > 1 and world.choose(n) or 1
+end
+
+-- The story of a run: where each go block waits at the end of its turn. Longer stories are runnel's.
+local function place(text) return (text:match "[^/\\]*$") end
+function tell(go, how)
+  local name = go == world.main and "f" or go.name_in_story
+  if not name then
+    name = place(name_of(go.f))
+    story[name] = (story[name] or 0) + 1
+    name = name .. (story[name] > 1 and " #" .. story[name] or "")
+    go.name_in_story = name
+  end
+  local on, text = go.on, how == DONE and "ends" or "ends with an error"
+  if HOW[how] then
+    text = how == sleep and "sleeps" or on and "waits: " .. operation(on) or "yields"
+    text = ("%s (%s)"):format(text, place(line_of(go.co)))
+  end
+  if story.time ~= world.time then story[#story + 1] = ("  at %s ms:"):format(world.time) end
+  story.time, story.turn = world.time, story.turn + 1
+  story[#story + 1] = ("%3d   %-14s %s"):format(story.turn, name, text)
+end
+local TOLD = 40 -- lines of a story
+local function with_story(run)
+  story = { turn = 0, time = 0 }
+  run()
+  local lines = story
+  story = nil
+  local from = max(1, #lines - TOLD + 1)
+  return (from > 1 and ("  ... %d lines, then:\n"):format(from - 1) or "") .. table.concat(lines, "\n", from)
+end
+
+---Runs f in every order: each choice of the next go block, of the operation that an alts does, and of sim.choose, in
+---turn. An error, a deadlock or a leak raises, with a story.
 ---@param f fun()
----@param opts? { schedules?: integer } how many are run at most
+---@param opts? { schedules?: integer, seconds?: number, steps?: integer, leaks?: boolean, schedule?: string }
 ---@return { schedules: integer, all: boolean }
 function M.sim.explore(f, opts)
+  check("sim.explore", "call:", f)
+  local o = expect_options(opts, "sim.explore", "leaks", "raise", "schedule", "schedules", "seconds", "steps",
+    "untaken")
   local path, schedules, depth = {}, 0, 0
+  local till = o.seconds and os.clock() + o.seconds or huge
+  for number in (o.schedule or ""):gmatch "%d+" do path[#path + 1] = { chosen = tonumber(number), n = huge } end
   local function pick(n)
     depth = depth + 1
     if not path[depth] then path[depth] = { chosen = 1, n = n } end
-    return path[depth].chosen
+    return path[depth].chosen <= n and path[depth].chosen or 1
+  end
+  local how = { leaks = o.leaks ~= false, steps = o.steps or 10000, untaken_fail = o.untaken == nil }
+  local function run()
+    depth = 0
+    return simulate("sim.explore", how, pick, pick, f)
   end
   repeat
-    depth, schedules = 0, schedules + 1
-    local ok, err = simulate("sim.explore", f, pick, pick)
-    if not ok then error(("sim.explore: %s (schedule %d)"):format(tostring(err), schedules), 0) end
+    schedules = schedules + 1
+    local ok, err, kind = run()
+    if not ok then
+      local choices, text = {}, kind .. ": " .. tostring(err):gsub("^deadlock: ", "")
+      for i = 1, depth do choices[i] = path[i].chosen end
+      local lines = with_story(run)
+      text = ("sim.explore: %s (schedule %d)\n%s\nTo replay: sim.explore(f, { schedule = %q })"):format(
+        text, schedules, lines, table.concat(choices, " "))
+      if o.raise then o.raise(err, text) end -- runnel.lite.testing keeps what kind of failure it is
+      error(text, 0)
+    end
+    if o.schedule then return { schedules = 1, all = false } end
+    for i = #path, depth + 1, -1 do path[i] = nil end
     while path[1] and path[#path].chosen == path[#path].n do path[#path] = nil end
     if not path[1] then return { schedules = schedules, all = true } end
     path[#path].chosen = path[#path].chosen + 1
-  until schedules == (opts and opts.schedules)
+  until schedules == o.schedules or os.clock() > till
   return { schedules = schedules, all = false }
 end
 

@@ -450,6 +450,9 @@ function core.internal.has_ended(result) end
 ---@return boolean withdrawn
 function core.internal.withdraw_take(result, ch) end
 
+---Between two parts of a long answer: lets the other go blocks run, or does nothing where that is impossible.
+function core.internal.rest() end
+
 ---An id of the library function that the program has called and of the line of that call; 0 if the program has not
 ---called one. For `started`.
 ---@param what string
@@ -778,6 +781,23 @@ function core.internal.trace.name(ch) end
 ---@return runnel.Channel<any>[]
 function core.internal.trace.chans() end
 
+---Scans the next of the go blocks for parts that are held with "p".
+---@param list? table nil: begins
+---@param i? integer
+---@return table? list nil: all are scanned
+---@return integer? i
+function core.internal.trace.scan(list, i) end
+
+---At most n channels of the list, from the i-th entry down: for walks during which others run. Such a walk misses no
+---channel that exists all the time, but may meet one twice.
+---@param i integer? nil: from the last entry
+---@param n integer
+---@return runnel.Channel<any>[] channels
+---@return string[] names of each
+---@return boolean[] unnamed whether the name is the line that made the channel
+---@return integer i for the next call; 0: that were all
+function core.internal.trace.part(i, n) end
+
 ---The names of channels by id, including some collected ones; which names are the place where the channel was made; and
 ---the ids of shared channels, which are the same in all states.
 ---@return table<integer, string> names
@@ -940,8 +960,11 @@ function core.internal.watch(f) end
 ---@param is_on boolean
 function core.internal.measure(is_on) end
 
----Numbers of go blocks by state, and what the core has counted and measured.
+---Numbers of go blocks by state. With many of them, the others run meanwhile.
 ---@return table<string, integer> states
+function core.internal.states() end
+
+---What the core has counted and measured.
 ---@return integer reported errors
 ---@return number waited ms that the loop has waited; 0 if it is not measured
 ---@return number longest ms of its longest turn since the last call
@@ -986,6 +1009,34 @@ function core.internal.is_cancelled(err) end
 
 ---Operations for the library's own go blocks. Any number of them may wait on a channel. They let other go blocks run
 ---after each 128 values without a wait.
+---How merge and mix take from many channels (lua/runnel/workers/gathering.lua).
+---@class runnel.gathering
+core.internal.gathering = {}
+
+---@param n integer how many channels
+---@return userdata g
+function core.internal.gathering.new(n) end
+
+---Waits in the queues of the channels in place of the go block that takes. To be called in a go block of its own.
+---@param g userdata
+---@param chs runnel.Channel<any>[]
+function core.internal.gathering.hold(g, chs) end
+
+---Ends hold.
+---@param g userdata
+function core.internal.gathering.finish(g) end
+
+---@param chs runnel.Channel<any>[] those of hold
+---@param g userdata
+---@return any value
+---@return runnel.Channel<any>? ch from which it was taken; if value is nil, ch is closed. nil: chs[1] is closed, so nothing is taken
+---@return any err with which ch was closed
+function core.internal.gathering.take(chs, g) end
+
+---@param ch runnel.Channel<any>
+---@return boolean
+function core.internal.gathering.is_shared(ch) end
+
 ---@class runnel.moving
 core.internal.moving = {}
 

@@ -16,8 +16,6 @@ local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
 local remove = require "runnel.internal.remove"
 local sign = require "runnel.internal.sign"
-local asking = require "runnel.sqlite.sqlite_ask"
-local many = require "runnel.sqlite.sqlite_rows"
 local simulated = require "runnel.internal.world"
 local thread = require "runnel.sqlite.sim_thread"
 local timed_out = require "runnel.internal.timed_out"
@@ -25,6 +23,8 @@ local values = require "runnel.sqlite.sqlite_values"
 local watch = require "runnel.sqlite.sqlite_watch"
 
 local lib = need("runnel.sqlite.core", "libsqlite3 and its headers, on Debian libsqlite3-dev")
+local asking = require "runnel.sqlite.sqlite_ask"
+local many = require "runnel.sqlite.sqlite_rows"
 
 local internal = core.internal
 local chan, now = core.chan, core.now

@@ -138,7 +138,7 @@ end
 for name, method in pairs {
   stream = streams.stream, sink = sinks.sink, source = sources.source, stage = stages.stage, dead = dead.dead,
   kv = kv.kv, remote = remote.remote, serve = serve.serve, queues = queues.queues, queue = queues.queue,
-  runs = runs.runs, schedule = schedules.schedule, schedules = schedules.list,
+  runs = runs.runs, schedule = schedules.schedule, schedules = schedules.schedules,
 } do
   local needed = (name == "runs" or name:find "^schedule") and schema.RUNS or schema.STREAMS
   -- A file gets the tables of streams, and of runs, when it needs them: most stores have results only. A tail call, so

@@ -9,15 +9,35 @@
 ---Requiring it makes luv's loop the scheduler's driver (runnel.driver.luv). A program that uses luv as well needs
 ---another name for it: `local luv = require "luv"`.
 
+local package, require = package, require
+
 ---@class runnel.uv.processes: runnel.uv.process, runnel.uv.run
 
 ---@class runnel.uv.files: runnel.uv.dir, runnel.uv.file, runnel.uv.follow, runnel.uv.watch
 
----@class runnel.uv: runnel.uv.event, runnel.uv.files, runnel.uv.processes, runnel.uv.socket
+---@class runnel.uv: runnel.uv.event, runnel.uv.files, runnel.uv.processes, runnel.uv.reader, runnel.uv.socket
 local uv = {}
 
 for _, name in ipairs { "dir", "event", "file", "follow", "process", "run", "socket", "watch" } do
   for key, value in pairs(require("runnel.uv." .. name)) do uv[key] = value end
 end
 
-return uv
+-- The rest is loaded when it is first used, because few programs need it.
+local HOMES = { reader = "reader" }
+
+local function load_late(_, name)
+  local home = HOMES[name]
+  if not home then return nil end
+  uv[name] = require("runnel.uv." .. home)[name]
+  return uv[name]
+end
+
+local function load_all()
+  for name in pairs(HOMES) do load_late(nil, name) end
+  return next, uv, nil
+end
+
+require "runnel.internal.living".load_uv = load_all
+if package.loaded["runnel.all"] then load_all() end
+
+return setmetatable(uv, { __index = load_late, __pairs = load_all })

@@ -11,6 +11,7 @@ local WITHOUT_ROWS = { ["docs/manual/c-api.md"] = true }
 
 local described, paragraphs, known, texts = {}, {}, {}, {}
 local options = {} -- by the name of the function
+local experimental = {} -- names that a section or page with "Experimental" describes
 
 -- Notes the rows of a section of the manual.
 local function read(section)
@@ -22,6 +23,7 @@ local function read(section)
       local of = row.functions and "option of " .. table.concat(row.functions, ", ") or is_field and section.title
       described[#described + 1] = { calls = row.calls, names = row.mentions, paths = row.paths,
         text = row.text:gsub("^%l", string.upper) .. (of and (" [%s]"):format(of) or "") }
+      for _, path in ipairs(section.experimental and row.paths or {}) do experimental[path] = true end
       for _, name in ipairs(row.functions or {}) do
         options[name] = options[name] or {}
         table.insert(options[name], { row.calls[1], row.text })
@@ -47,6 +49,10 @@ for _, page in ipairs(arg) do
     if page:find "^docs/manual/" and not WITHOUT_ROWS[page] then read(section) end
     texts[#texts + 1] = { section.page .. (section.id == "" and "" or "#" .. section.id), first_words(section) }
   end
+end
+
+for _, row in ipairs(described) do
+  if experimental[row.paths[1]] then row.text = row.text .. " [experimental]" end
 end
 
 -- Some tables list functions without their arguments, to compare them: what describes such a function is elsewhere.

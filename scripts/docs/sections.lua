@@ -5,6 +5,8 @@
 ---@field id string of its heading, as GitHub and the site write it; "" for the first of a page
 ---@field title string
 ---@field lines string[] the text, as it is in the file
+---@field experimental? string the paragraph that says so, of this section or of the first one of the page: what they
+---describe may change in any version
 
 local sections = {}
 
@@ -28,18 +30,22 @@ end
 ---@param from? string the title of the first section that is wanted
 ---@return scripts.Section[]
 function sections.of(page, from)
-  local list, used, section, in_code = {}, {}, nil, false
+  local list, used, section, in_code, of_page = {}, {}, nil, false, nil
   for line in io.lines(page) do
     if line:find "^```" then in_code = not in_code end
     local level, heading = line:match "^(#+) (.*)$"
     if heading and not in_code then
       local title = sections.plain(heading)
       local id = id_of(title, used)
-      section = { page = page, id = #level == 1 and "" or id, title = title, lines = {} }
+      section = { page = page, id = #level == 1 and "" or id, title = title, lines = {}, experimental = of_page }
       if title == from then from = nil end
       if not from then list[#list + 1] = section end
     elseif section then
       section.lines[#section.lines + 1] = line
+      if line:find "^%*?%*?Experimental%*?%*?: " then
+        section.experimental = line
+        if section.id == "" then of_page = line end
+      end
     end
   end
   return list

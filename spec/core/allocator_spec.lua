@@ -31,7 +31,9 @@ describe("the allocator", function()
     end)
   end
 
-  it_where_known("reserves addresses for small objects", function() assert.equal(16, gigabytes "") end)
+  it_where_known("reserves addresses for small objects, but few of the 4 GB of a process of 32 bits", function()
+    assert.equal(string.packsize "T" > 4 and 16 or 0, gigabytes "")
+  end)
 
   it_where_known("is malloc if the environment has RUNNEL_MALLOC", function()
     assert.equal(0, gigabytes "RUNNEL_MALLOC=1")

@@ -83,7 +83,7 @@ describe("a stack overflow", function()
     end)
   end
 
-  it("that makes Lua drop the finalizers of shared channels leaves the state whole #heavy", function()
+  it("that makes Lua drop the finalizers of shared channels leaves the state whole #heavy #long", function()
     local dir <close> = process.directory()
     dir:write("dropped.lua", DROPPED)
     local result = process.run(dir.path, ("timeout %d %s dropped.lua"):format(patience.seconds(60), process.runnel))

@@ -34,13 +34,22 @@ local CALLS = {
     rn.pipeline_async_unordered(1, rn.chan(), nothing, rn.chan(), true, opts)
   end,
   ["rn.scope"] = function(opts) rn.scope(nothing, opts) end,
+  ["rn.debounce"] = function(opts) rn.debounce(rn.chan(), 1, opts) end,
+  ["rn.shield"] = function(opts) rn.shield(nothing, opts) end,
+  ["rn.supervise"] = function(opts) rn.supervise({ { "a", nothing } }, opts) end,
   ["rn.threads"] = function(opts) rn.threads(1, nothing, opts) end,
   ["rn.profile"] = function(opts) rn.profile(nothing, opts) end,
   ["rn.trace"] = function(opts) rn.trace("/nowhere/trace.json", opts) end,
+  ["rn.counter"] = function(opts) local _ = rn.counter("options_total", "For a spec.", opts) end,
+  ["rn.gauge"] = function(opts) local _ = rn.gauge("options", "For a spec.", opts) end,
+  ["rn.histogram"] = function(opts) local _ = rn.histogram("options_size", "For a spec.", opts) end,
   ["flow"] = function() require "runnel.flow" ("f", { a = { nothing, nosuch = true }, "a" }) end,
   ["keepers.stage"] = function(opts)
     require "runnel.queue.keeper".stage(require "examples.lib.memory_keeper".queue("q"):keeper(), 1, nothing, opts)
   end,
+  ["csv.rows"] = function(opts) require("runnel.csv").rows("", opts) end,
+  ["csv.decode"] = function(opts) require("runnel.csv").decode("", opts) end,
+  ["csv.encode"] = function(opts) require("runnel.csv").encode({}, opts) end,
   ["json.encode"] = function(opts) require("runnel.json").encode(1, opts) end,
   ["monitor.listen"] = function(opts) require("runnel.monitor").listen(0, opts) end,
   ["sim.run"] = function(opts) sim.run(nothing, opts) end,
@@ -57,6 +66,10 @@ local function add(module, calls)
 end
 
 local NOWHERE <const> = "http://127.0.0.1:1/"
+
+add(pcall(require, "runnel.http.curl"), {
+  ["otlp.start"] = function(opts) require "runnel.otlp".start(NOWHERE, opts) end,
+})
 
 -- Calls f with the request of a server's function.
 local function with_request(f)
@@ -145,6 +158,12 @@ add(stores, {
     with_store(function(store)
       assert(store:stage("orders", 1, nothing, nil, { name = "a" }))
       assert(store:queue "a"):pause(opts)
+    end)
+  end,
+  ["queue:list"] = function(opts)
+    with_store(function(store)
+      assert(store:stage("orders", 1, nothing, nil, { name = "a" }))
+      assert(store:queue "a"):list(opts)
     end)
   end,
   ["dead:list"] = function(opts) with_store(function(store) store:dead("orders"):list(opts) end) end,
@@ -289,3 +308,5 @@ describe("the options in the manual", function()
     assert.is_true(is_set(few, { name = "max_header", functions = { "http.serve" } }))
   end)
 end)
+
+return CALLS -- for scripts/docs/api_lua.lua, which asks each function for its options

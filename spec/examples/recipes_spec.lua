@@ -203,14 +203,6 @@ describe("the recipes", function()
     deaf:close()
   end)
 
-  it("supervisor: starts again what has ended, and stops all at a signal", function()
-    local path = uv_stage.path ""
-    local program = start("supervisor", "echo x >> " .. path, "sleep 1000")
-    wait_for(function() return #table.concat(stage.drain(uv.read(path))) >= 4 end)
-    program:kill()
-    assert.equal(0, program.exit:take().code)
-  end)
-
   it("toplog: counts", function()
     local out, err, code = run("toplog", "examples/access.log", "^%S+", "3")
     assert.same({ "", 0 }, { err, code })

@@ -38,7 +38,8 @@ describe("flow: bad input", function()
     assert.equal('flow: an edge names "c", which is not a stage', of_graph { a = { from = {} }, b = id, "a > b > c" })
     assert.equal('flow: stage a has no output "odd"; name it in outs = { "odd" }',
       of_graph { a = { from = {} }, b = id, "a.odd > b" })
-    assert.matches('^flow: stage b: unknown option "m"; known: backoff, buffer, close, flush, from, init, input, n, ',
+    assert.matches('^flow: stage b: unknown option "m"; known: '
+        .. "backoff, buffer, close, flush, from, init, input, key, n, ",
       of_graph { a = { from = {} }, b = { id, m = 3 }, "a > b" })
     assert.equal("flow: stage b: one function expected, got several",
       of_graph { a = { from = {} }, b = { id, id }, "a > b" })

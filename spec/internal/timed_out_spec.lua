@@ -13,6 +13,17 @@ local CASES <const> = {
   { "rn.scope", rows = { "scopes.md rn.scope", "scopes.md timeout" }, err = function()
     return select(2, pcall(rn.scope, long, { timeout = 1 }))
   end },
+  { "rn.shield", rows = { "scopes.md grace" }, err = function()
+    local failure
+    local block = rn.go(rn.shield, function()
+      local _, err = pcall(rn.sleep, 1e6)
+      failure = err
+    end, { grace = 1 })
+    rn.sleep(1)
+    rn.cancel(block)
+    block:take()
+    return failure
+  end },
   { "rn.retry", rows = { "pipelines.md rn.retry" }, err = function()
     return select(2, pcall(rn.retry, long, { timeout = 1, tries = 1 }))
   end },
@@ -186,6 +197,19 @@ local CASES <const> = {
     rn.go(http.get, server.url)
     begun:take()
     return select(2, server:drain(1))
+  end },
+  { "exporter:drain", needs = "runnel.http", rows = { "otlp.md exporter:drain" }, err = function()
+    local http = require "runnel.http"
+    local begun = rn.chan(1)
+    local collector <close> = assert(http.serve(0, function()
+      begun:offer(true)
+      long()
+    end))
+    local exporter <close> = require("runnel.otlp").start(collector.url, { traces = false, every = 1000 })
+    begun:take()
+    local err = select(2, exporter:drain(1))
+    rn.metrics(false)
+    return err
   end },
   { "pool:drain", rows = { "threads.md pool:drain" }, err = function()
     local pool = rn.threads(1, function() require("runnel").sleep(60000) end)

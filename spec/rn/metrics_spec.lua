@@ -5,28 +5,12 @@ local http = require "runnel.http"
 local keepers = require "runnel.queue.keeper"
 local memory = require "examples.lib.memory_keeper"
 local patience = require "spec.support.patience"
+local promtool = require "spec.support.promtool"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
 local web = require "spec.support.http.web"
-
-local has_promtool = os.execute "command -v promtool >/dev/null 2>&1"
-
--- Asserts that promtool, if it is installed, finds nothing wrong with a text.
-local function assert_passes(text)
-  if not has_promtool then return end
-  local path = os.tmpname()
-  local file <close> = assert(io.open(path, "w"))
-  file:write(text)
-  file:close()
-  local pipe = assert(io.popen(("promtool check metrics <%s 2>&1"):format(path)))
-  local said = pipe:read "a"
-  local ok = pipe:close()
-  os.remove(path)
-  assert.equal("", said)
-  assert.is_true(ok)
-end
 
 describe("rn.metrics", function()
   local is_warm = false
@@ -329,8 +313,8 @@ describe("rn.metrics", function()
     end)
 
     it("passes promtool", function()
-      if not has_promtool then return pending "promtool is not installed (Debian: prometheus)" end
-      assert_passes(everything())
+      if not promtool.is_there then return pending "promtool is not installed (Debian: prometheus)" end
+      promtool.assert_passes(everything())
     end)
   end)
 end)
@@ -391,7 +375,7 @@ describe("the text of rn.metrics", function()
       has("runnel_http_requests_in_flight" .. port .. "} 0")
       has("runnel_http_request_duration_seconds_bucket" .. port .. ',le="+Inf"} 4')
       has("runnel_http_request_duration_seconds_count" .. port .. "} 4")
-      assert_passes(text)
+      promtool.assert_passes(text)
       server:close()
       assert.same({}, rn.metrics().http)
     end)

@@ -857,7 +857,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         .. "although the list goes on; use false, or leave it out", 1, f, { 1, nil, 3 })
       assert.same({}, drain(pmap(1, f, table.pack())))
       check("a table of options expected, got a number", 1, f, {}, 7)
-      check('unknown option "windows"; known: backoff, buffer, ex_handler, timeout, tries'
+      check('unknown option "windows"; known: backoff, buffer, ex_handler, key, timeout, tries'
         .. (is_ordered and ", window" or ""), 1, f, {}, { windows = 7 })
       check("ex_handler: a function expected, got a string", 1, f, {}, { ex_handler = "x" })
       check("timeout: a number of milliseconds, at least 0, expected, got -1", 1, f, {}, { timeout = -1 })
@@ -867,7 +867,8 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       if is_ordered then
         check("window: an integer of at least 3 expected, got 2", 3, f, {}, { window = 2 })
       else
-        check('unknown option "window"; known: backoff, buffer, ex_handler, timeout, tries', 3, f, {}, { window = 3 })
+        check('unknown option "window"; known: backoff, buffer, ex_handler, key, timeout, tries', 3, f, {},
+          { window = 3 })
       end
       local ok, err = pcall(pmap, 1, f, {}, { buffer = -1 })
       assert.is_false(ok)

@@ -85,6 +85,8 @@ local MAKE = {
   batch = function(ch) return rn.batch(ch, 3, 10) end,
   rate = function(ch) return rn.rate(ch, 3, 10) end,
   debounce = function(ch) return rn.debounce(ch, 10) end,
+  throttle = function(ch) return rn.throttle(ch, 10) end,
+  sample = function(ch) return rn.sample(ch, 10) end,
 }
 
 for name, make in pairs(MAKE) do
@@ -321,6 +323,33 @@ describe("debounce", function()
     end)
   end)
 
+  it("gives on a value after a pause at once, and none later than the longest wait, if the options say so", function()
+    for _, leading in ipairs { true, false } do
+      for _, factor in ipairs { 0.5, 1.5, 4 } do
+        check_model(function(ch, _, ms)
+          return rn.debounce(ch, ms, { leading = leading, longest = factor * ms })
+        end, function(times, over, _, ms)
+          local out, waits, due, since, quiet = {}, nil, nil, nil, -math.huge
+          local function pass(at)
+            out[#out + 1] = line(at, waits)
+            waits = nil
+          end
+          for i, at in ipairs(times) do
+            if waits and due < at then pass(due) end
+            local is_quiet = at >= quiet
+            quiet = at + ms
+            if not waits then since = at end
+            local is_first = leading and is_quiet and not waits
+            waits, due = i, math.min(quiet, since + factor * ms)
+            if is_first or due <= at then pass(at) end
+          end
+          if waits then pass(math.min(due, over)) end
+          return out
+        end)
+      end
+    end
+  end)
+
   it("never makes its source wait: a new value replaces one that nobody has taken", stage.within(function()
     local source = rn.chan()
     local out = rn.debounce(source, 10)
@@ -357,5 +386,65 @@ describe("debounce", function()
       function() rn.debounce({ 1 }, 5) end)
     raises("^debounce: ms: a number of milliseconds, at least 0, expected, got %-?nan$",
       function() rn.debounce(rn.chan(), 0 / 0) end)
+  end)
+end)
+
+describe("throttle", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("gives on a value at once, and then at most the newest one in any ms", function()
+    check_model(function(ch, _, ms) return rn.throttle(ch, ms) end, function(times, over, _, ms)
+      local out, passed = {}, -math.huge
+      for i, at in ipairs(times) do
+        local due = math.max(at, passed + ms)
+        if due < (times[i + 1] or math.huge) then
+          passed = math.min(due, over)
+          out[#out + 1] = line(passed, i)
+        end
+      end
+      return out
+    end)
+  end)
+
+  it("never makes its source wait: a new value replaces one that nobody has taken", stage.within(function()
+    local source = rn.chan()
+    local out = rn.throttle(source, 10)
+    for i = 1, 5 do
+      source:put(i)
+      rn.sleep(50)
+    end
+    assert.equal(5, out:take())
+    source:close()
+    assert.is_nil(out:take())
+  end))
+
+  it("refuses what is wrong at the caller's line", function()
+    raises("^throttle: channel: a channel expected, got nothing", function() rn.throttle() end)
+    raises("^throttle: ms: a number of milliseconds, at least 0, expected, got nothing",
+      function() rn.throttle(rn.chan()) end)
+    raises("^debounce: longest: a number of milliseconds", function() rn.debounce(rn.chan(), 1, { longest = "x" }) end)
+    raises('^debounce: unknown option "max"', function() rn.debounce(rn.chan(), 1, { max = 1 }) end)
+  end)
+end)
+
+describe("sample", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("gives on the newest value every ms, if there is a new one", function()
+    check_model(function(ch, _, ms) return rn.sample(ch, ms) end, function(times, over, _, ms)
+      local out = {}
+      for i, at in ipairs(times) do
+        local due = (at // ms + 1) * ms
+        if due < (times[i + 1] or math.huge) then out[#out + 1] = line(math.min(due, over), i) end
+      end
+      return out
+    end)
+  end)
+
+  it("refuses what is wrong at the caller's line", function()
+    raises("^sample: ms: more than 0 expected", function() rn.sample(rn.chan(), 0) end)
+    raises("^sample: channel: a channel expected, got a number", function() rn.sample(1, 1) end)
   end)
 end)

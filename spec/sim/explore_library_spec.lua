@@ -136,9 +136,9 @@ function programs.mix(lib)
   for _, ch in ipairs { a, b } do for _ in ch do end end
 end
 
-function programs.merge()
+function programs.merge(lib)
   local a, b = rn.chan(), rn.chan(1)
-  local out = rn.merge { a, b }
+  local out = lib.pipe.merge { a, b }
   local got = reader(out)
   source(a, 2)
   source(b, 2)
@@ -402,7 +402,7 @@ function programs.cancel()
   for i = 1, 2 do assert(got[i] == (sent[i] and 1), ("value %d: put %s, taken %s times"):format(i, sent[i], got[i])) end
 end
 
-local NAMES = { "mult", "pub", "mix", "operations", "retry", "scope", "timed" }
+local NAMES = { "mult", "pub", "mix", "operations", "pipe", "retry", "scope", "timed" }
 local library = {}
 for _, name in ipairs(NAMES) do library[name] = require("runnel.rn." .. name) end
 
@@ -453,6 +453,8 @@ describe("in any order, with closes and cancels at any step,", function()
     { "mult", "mult", "accepted = not ok or result", "accepted = not ok" },
     { "mix", "mix", "  self.change:offer(true)\n", "" },
     { "mix", "mix", "put(self.out, value)", "self.out:offer(value)" },
+    { "merge", "pipe", "if not put(out, value) then return end", "out:offer(value)" },
+    { "merge", "pipe", "left = left - 1", "left = 0" },
     { "pub", "pub", "for i = 2, #topics do ends.close(topics[i].ch, reason) end", "" },
     { "map", "operations", "ops[n], places[n] = ch, i", "ops[n], places[n] = ch, 1" },
     { "split", "operations", "ends.close(no, err)", "" },

@@ -781,17 +781,17 @@ describe("sim.explore finds what goes on for ever:", function()
     ["a timeout of 0 ms"] = function() rn.timeout(0):take() end,
     ["a take from a closed channel"] = function(closed) closed:take() end,
     ["a put on a closed channel"] = function(closed) closed:put(1) end,
-    ["an alts with a closed channel"] = function(closed) rn.alts { closed, rn.chan() } end,
+    ["an alts with a closed channel"] = function(closed, other) rn.alts { closed, other } end,
     ["a poll of a closed channel"] = function(closed) closed:poll() end,
   }
   for name, operation in pairs(loops) do
     it("a livelock, with its go blocks and lines: " .. name, function()
       local function program()
-        local closed = rn.chan()
+        local closed, other = rn.chan(), rn.chan()
         closed:close()
         rn.go(function()
           rn.rename "looper"
-          while true do operation(closed) end
+          while true do operation(closed, other) end
         end):take()
       end
       local err = message(program, { seconds = 1 })

@@ -198,7 +198,7 @@ describe("a store in a simulated world", function()
     seen.over = true
   end
 
-  it("has the result of a job of a remote stage, and nothing else stays in the file", function()
+  it("has the result of a job of a remote stage, and nothing else stays in the file #heavy", function()
     is_right(call, 0.02)
   end)
 

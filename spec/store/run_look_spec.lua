@@ -188,6 +188,46 @@ describe("who looks at the runs of a store", function()
     end)
   end)
 
+  it("sees the steps that are being done, where and since when, once they have taken a second", function()
+    sim.run(function()
+      local memory <close> = stores.open ":memory:"
+      local ask = memory:once("ask", function(_, ms) rn.sleep(ms) end)
+      local runs = memory:runs("order", function(run)
+        ask("quick", 10)
+        ask("slow", 4500)
+        rn.scope(function(s)
+          s:go(ask, "first", 10000)
+          s:go(ask, "second", 4000)
+        end)
+        run:sleep(1e9)
+      end)
+      local r = assert(runs:start "17")
+      local function at()
+        local state = assert(r:state())
+        local line = state.line and state.line:match "[^/]+:%d+$" ~= nil
+        return { state.state, state.step, line, memory:time() - state.since }
+      end
+      rn.sleep(900)
+      assert.same({ "running", nil, nil, 900 }, at())
+      rn.sleep(3100)
+      assert.same({ "running", 'ask["slow"]', true, 3990 }, at())
+      assert.same({ '1 ask["quick"] done 10 -', '2 ask["slow"] running 3990 -' }, lines_of(r:steps()))
+      assert.matches('ask%["slow"%] +.* so far +running$', table.concat(run_view.lines({ memory }, "17"), "\n"))
+      assert.matches('running +4%.0 s .*ask%["slow"%] at ', run_view.lines({ memory }, "order running")[3])
+      rn.sleep(1200) -- no step has taken long
+      assert.equal(nil, r:state().step)
+      rn.sleep(2000)
+      assert.same({ '- ask["first"] running 2690 -', '- ask["second"] running 2690 -' },
+        table.move(lines_of(r:steps()), 3, 4, 1, {}))
+      assert.equal('ask["first"]', r:state().step)
+      rn.sleep(12000)
+      assert.same({ "sleeping", "sleep[1000000000]" }, table.move(at(), 1, 2, 1, {}))
+      local steps = lines_of(r:steps())
+      assert.equal(5, #steps)
+      for i = 1, 4 do assert.matches("done", steps[i]) end
+    end)
+  end)
+
   it("sees what is wrong, and where, at first", function()
     local mail = store:once("mail", function() error("no mail server", 0) end)
     local runs = store:runs("order", function() mail "alice" end, { tries = 1 })

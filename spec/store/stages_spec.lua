@@ -87,6 +87,7 @@ describe("a stage of a store", function()
   it("stores no results of a message that another process has got meanwhile", function()
     stored("words", "a")
     local out = stored "out"
+    assert.is_true(store.locks:try "another") -- it has not ended
     local stage = assert(store:stage("words", 1, function()
       store.db:exec "update runnel_delivery set holder = 'another'"
       return "too late"
@@ -344,6 +345,10 @@ describe("a stage of a store", function()
       assert.matches("1 .* no\n$", run("dead", "n"))
       assert.matches("words/n is paused", run("pause", "n"))
       assert.is_true(assert(store:queue "n").paused)
+      assert.matches("words/n is paused for 1%.5h;", run("pause", "n", "1.5h"))
+      assert.is_true(math.abs(store:queue("n").resumes - store:time() - 1.5 * 3600000) < 600000)
+      assert.matches("paused until %d+%-", run("show", "n"))
+      assert.matches('pause: a time expected, as 90s, 30min, 2h or 1d, got "2x"', run("pause", "n", "2x"))
       assert.matches("1 dead letter dropped", run("drop", "n", "all"))
       assert.matches('^runnel queues: unknown command "nix", and no such file', run "nix")
       stage:drain()

@@ -139,6 +139,19 @@ operations["batch without a time"] = function(s) return { outs = { rn.batch(s.so
 
 function operations.rate(s) return { outs = { rn.rate(s.source(), 1, 5) } } end
 
+operations["debounce with a leading edge and a longest wait"] = function(s)
+  return { outs = { rn.debounce(s.source(), 5, { leading = true, longest = 10 }) } }
+end
+
+function operations.throttle(s) return { outs = { rn.throttle(s.source(), 5) } } end
+
+function operations.sample(s) return { outs = { rn.sample(s.source(), 5) } } end
+
+function operations.latest(s)
+  local latest = rn.latest(s.source())
+  return { outs = { latest:tap(), latest:tap(rn.chan(1)) }, ends_with_source = true }
+end
+
 function operations.debounce(s) return { outs = { rn.debounce(s.source(), 5) } } end
 
 for _, name in ipairs { "pmap", "pmap_unordered" } do
@@ -147,6 +160,10 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
 
   operations[name .. " with a time limit and tries"] = function(s)
     return { outs = { rn[name](3, s.f, s.source(), { timeout = 1e6, tries = 3, window = window }) } }
+  end
+
+  operations[name .. " with keys"] = function(s)
+    return { outs = { rn[name](3, s.f, s.source(), { key = function(v) return v % 2 end }) } }
   end
 
   operations[name .. " of a list"] = function(s)

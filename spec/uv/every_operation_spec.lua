@@ -93,6 +93,23 @@ local operations = {
     end
     return { outs = { ch }, close = closes { ch } }
   end,
+  ["watch of a tree"] = function(has_data)
+    local path = uv_stage.path()
+    assert(luv.fs_mkdir(path, tonumber("700", 8)))
+    assert(luv.fs_mkdir(path .. "/below", tonumber("700", 8)))
+    local ch = uv.watch(path, { deep = true })
+    if has_data then
+      for i = 1, 3 do
+        local f = assert(io.open(path .. "/below/" .. i, "w"))
+        f:close()
+      end
+    end
+    local function remove() os.execute("rm -rf " .. path) end
+    return { outs = { ch }, close = function()
+      ch:close()
+      remove()
+    end, after = remove }
+  end,
   ticker = function(has_data)
     local ch = uv.ticker(has_data and 0.1 or 1e6)
     return { outs = { ch }, close = closes { ch } }
@@ -178,6 +195,21 @@ for suffix, is_secure in pairs { [""] = false, [" with TLS"] = can_encrypt or ni
   operations["conn:read" .. suffix] = reads_connection(function(conn) return conn:read() end, is_secure)
   operations["conn:lines" .. suffix] = reads_connection(function(conn) return conn:lines() end, is_secure)
   operations["conn:writer" .. suffix] = writes_connection(is_secure)
+end
+
+operations.reader = function(has_data)
+  local a, b = connection(has_data, false)
+  local r, out = uv.reader(a), rn.chan()
+  rn.go(function()
+    rn.rename "test reader"
+    r:read(has_data and #TEXT + 1 or 1)
+    out:close()
+  end)
+  local function after()
+    a:close()
+    b:close()
+  end
+  return { outs = { out }, close = after, after = after }
 end
 
 -- The functions that the manual lists and that only wait in the caller's go block, or start nothing.

@@ -40,7 +40,7 @@ function engines.lite(main, report, story_of, most)
     if has_run then stories[#stories + 1] = story_of() end
     has_run = true
     main()
-  end, most and { schedules = most })
+  end, { schedules = most, leaks = false, untaken = "report" })
   stories[#stories + 1] = story_of()
   lite.on_error(nil)
   return stories

@@ -206,6 +206,48 @@ local function mult(n)
   for i = 1, 4 do done[i]:take() end
 end
 
+-- n messages over `width` channels, which a go block puts on in an irregular order, joined by `join`.
+local function joined(width, join)
+  return function(n)
+    local inputs = {}
+    for i = 1, width do inputs[i] = chan() end
+    local out = join(inputs)
+    go(function()
+      for i = 1, n do inputs[i * 7919 % width + 1]:put(i) end
+    end)
+    for _ = 1, n do out:take() end
+    out:close()
+  end
+end
+
+local function mixed(inputs)
+  local out = chan()
+  local m = rn.mix(out)
+  for _, ch in ipairs(inputs) do m:admix(ch) end
+  return out
+end
+
+-- n messages through a pub with as many topics, each with a subscriber.
+local function pub(topics)
+  return function(n)
+    local from, got = chan(), chan()
+    local p = rn.pub(from, function(v) return v % topics end)
+    for topic = 0, topics - 1 do
+      local ch = p:sub(topic, chan())
+      go(function()
+        for value in ch do
+          if value == n then got:put(value) end
+        end
+      end)
+    end
+    go(function()
+      for i = 1, n do from:put(i) end
+    end)
+    got:take()
+    from:close()
+  end
+end
+
 -- n timeouts, all made before the first one fires; then they fire within a second.
 local function timeouts(n)
   local list = {}
@@ -287,6 +329,11 @@ local workloads = {
   workers = ns(workers, 100000, 1, true),
   fanout4 = ns(shared.fanout, 20000),
   mult = ns(mult, 20000),
+  merge2 = ns(joined(2, rn.merge), 20000),
+  merge1000 = ns(joined(1000, rn.merge), 20000),
+  mix2 = ns(joined(2, mixed), 20000),
+  mix1000 = ns(joined(1000, mixed), 20000),
+  pub10000 = ns(pub(10000), 100000),
   timeouts = ns(timeouts, 1000000, 1, true),
   timers = measure.ns(function(n) sim.run(function() timers(n) end) end, 1000000, 1, true),
   after = ns(after, 100000),

@@ -236,6 +236,9 @@ func main() {
 	if os.Args[1] == "hello" {
 		hello()
 	}
+	if os.Args[1] == "chat" {
+		chat()
+	}
 	n, _ := strconv.Atoi(os.Args[2])
 	switch os.Args[1] {
 	case "logs":
@@ -254,5 +257,20 @@ func main() {
 		retries(n)
 	case "requests":
 		requests(n, os.Args[3])
+	case "stages":
+		stages(os.Args[2])
+	case "mix":
+		mix(n)
+	case "fan":
+		fan(n)
+	case "words":
+		words(os.Args[2])
+	case "crawl":
+		crawl(n, os.Args[3])
+	case "files":
+		files(os.Args[2])
+	case "tail":
+		m, _ := strconv.Atoi(os.Args[3])
+		tail(os.Args[2], m)
 	}
 }

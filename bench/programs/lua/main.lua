@@ -46,4 +46,27 @@ function programs.actors(n)
   print(total)
 end
 
+-- Without stages: each line goes through all of them.
+function programs.stages(path)
+  local cjson, n, bytes = require "cjson", 0, 0
+  for line in io.lines(path) do
+    local event = cjson.decode(line)
+    if event.value % 2 == 0 then
+      local text = cjson.encode { id = event.id, name = event.name, value = event.value * 2 }
+      n, bytes = n + 1, bytes + #text
+    end
+  end
+  print(n, bytes)
+end
+
+function programs.words(path)
+  local counts, list = {}, {}
+  for line in io.lines(path) do
+    for word in line:gmatch "%a+" do counts[word] = (counts[word] or 0) + 1 end
+  end
+  for word, n in pairs(counts) do list[#list + 1] = { word = word, n = n } end
+  table.sort(list, function(a, b) return a.n > b.n or a.n == b.n and a.word < b.word end)
+  for i = 1, math.min(20, #list) do print(list[i].n, list[i].word) end
+end
+
 programs[arg[1]](table.unpack(arg, 2))

@@ -70,4 +70,33 @@ function programs.timers(n)
   print(sum)
 end
 
+function programs.chat()
+  local clients, listener = {}, uv.new_tcp()
+  listener:bind("127.0.0.1", 0)
+  listener:listen(1024, function()
+    local client, part = uv.new_tcp(), ""
+    listener:accept(client)
+    clients[client] = true
+    client:nodelay(true)
+    client:write "welcome\n"
+    client:read_start(function(_, piece)
+      if not piece then
+        clients[client] = nil
+        if not client:is_closing() then client:close() end
+        return
+      end
+      local last = 0
+      part = part .. piece
+      for line, to in part:gmatch "([^\n]*\n)()" do
+        last = to - 1
+        for other in pairs(clients) do other:write(line) end
+      end
+      part = part:sub(last + 1)
+    end)
+  end)
+  print("port " .. listener:getsockname().port)
+  io.stdout:flush()
+  uv.run()
+end
+
 programs[arg[1]](table.unpack(arg, 2))

@@ -98,4 +98,5 @@ const programs = {
   },
 }
 
+Object.assign(programs, require("./more.js"))
 programs[process.argv[2]](...process.argv.slice(3))

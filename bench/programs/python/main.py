@@ -6,6 +6,8 @@ import sqlite3
 import sys
 from collections import Counter
 
+from more import PROGRAMS
+
 
 async def each(n, at, f):
     """Calls f with 1 to n, `at` calls at a time."""
@@ -143,7 +145,7 @@ async def retries(n):
 
 if __name__ == "__main__":
     programs = {"logs": logs, "commands": commands, "proxy": proxy, "json": sum_json, "csv": store_csv, "actors": actors,
-                "timers": timers, "retries": retries}
+                "timers": timers, "retries": retries, **PROGRAMS}
     result = programs[sys.argv[1]](*sys.argv[2:])
     if result is not None:
         try:

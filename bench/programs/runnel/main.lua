@@ -143,5 +143,10 @@ function programs.hello()
   rn.run()
 end
 
+local dir = arg[0]:match "^(.*/)"
+for _, name in ipairs { "streams", "servers" } do
+  for program, f in pairs(dofile(dir .. name .. ".lua")) do programs[program] = f end
+end
+
 programs[arg[1]](table.unpack(arg, 2))
 os.exit(true, false)

@@ -18,6 +18,7 @@
 #include "states/limits.h"
 #include "states/shared_handle.h"
 #include "states/shared_inbox.h"
+#include "csv/csv.h"
 #include "json/json.h"
 
 /* ---- channels ---- */
@@ -57,7 +58,7 @@ static int internal_reports(lua_State *L) {
 
 /* waits() -> list of the go blocks, as in ps, with what such errors need */
 static int internal_waits(lua_State *L) {
-  ps_push_list(L, true);
+  ps_push_report(L);
   return 1;
 }
 
@@ -269,6 +270,7 @@ void lua_internal_open(lua_State *L) {
       {"is_error_known", internal_is_error_known},
       {"is_simulation", internal_is_simulation},
       {"is_well", internal_is_well},
+      {"csv_scan", csv_scan},
       {"json", internal_json},
       {"library", internal_library},
       {"name_of", internal_name_of},
@@ -290,6 +292,7 @@ void lua_internal_open(lua_State *L) {
   lua_internal_go_open(L);
   lua_internal_lines_open(L);
   lua_moving_open(L);
+  lua_gathering_open(L);
   lua_job_open(L);
   lua_worker_open(L);
   lua_packing_open(L);

@@ -9,6 +9,7 @@
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/ps.h"
+#include "lua/turn.h"
 
 /* ---- starting one ---- */
 
@@ -129,6 +130,14 @@ static int internal_wake(lua_State *L) {
   return 0;
 }
 
+static const Operation REST = {.name = "rest"};
+
+/* rest(): between two parts of a long answer: lets the others have a turn, if that is possible here (turn_between). */
+static int internal_rest(lua_State *L) {
+  Sched *S = sched_self(L);
+  return turn_between(L, S) ? park_yield(L, S, &REST, NULL) : 0;
+}
+
 /* withdraw_take(result, ch) -> whether the go block waited: if the go block of that result channel waits in a take on
    ch, and on nothing else, the take ends without a value and returns nil, although ch is open. Otherwise nothing
    happens. rn.cancel, unlike this, takes effect at the next wait if the go block does not wait now. */
@@ -225,6 +234,7 @@ void lua_internal_go_open(lua_State *L) {
       {"started", internal_started},
       {"state", internal_state},
       {"wake", internal_wake},
+      {"rest", internal_rest},
       {"withdraw_take", internal_withdraw_take},
       {NULL, NULL},
   };

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "tracing/trace_context.h"
@@ -11,11 +12,15 @@
 #include "tracing/trace_record.h"
 #include "tracing/trace_switch.h"
 
-/* The parts at index i: a string of the letters l (list), e (edges), c (contexts) and r (ring). */
+/* The parts at index i: a string of the letters l (list), e (edges), c (contexts), r (ring), and p: scans in parts. */
 static unsigned check_parts(lua_State *L, int i) {
   unsigned parts = 0;
   for (const char *s = luaL_checkstring(L, i); *s; s++) {
-    parts |= *s == 'l' ? TRACE_LIST : *s == 'e' ? TRACE_EDGES : *s == 'c' ? TRACE_CONTEXTS : TRACE_RING;
+    parts |= *s == 'l'   ? TRACE_LIST
+             : *s == 'e' ? TRACE_EDGES
+             : *s == 'c' ? TRACE_CONTEXTS
+             : *s == 'p' ? TRACE_IN_PARTS
+                         : TRACE_RING;
   }
   return parts;
 }
@@ -24,6 +29,27 @@ static unsigned check_parts(lua_State *L, int i) {
 static int lua_hold(lua_State *L) {
   trace_hold(L, sched_self(L), check_parts(L, 1), (uint32_t)luaL_optinteger(L, 2, TRACE_DEFAULT));
   return 0;
+}
+
+/* scan(list or nil, i) -> list, i: for a list that is held without a scan ("p" among the parts of hold): scans the next
+   of the go blocks that were there at the first call, which has no arguments. Nothing once all are scanned. */
+static int lua_scan(lua_State *L) {
+  enum { PART = 500 };
+  Trace *t = sched_self(L)->tracer;
+  lua_settop(L, 2);
+  lua_Integer i = lua_tointeger(L, 2);
+  if (lua_isnil(L, 1)) {
+    lua_pushinteger(L, (lua_Integer)root_push_list(L) + 1); /* the number of the first element without a go block */
+    lua_rawseti(L, -2, 0);
+    lua_replace(L, 1);
+  }
+  lua_rawgeti(L, 1, 0);
+  lua_Integer last = lua_tointeger(L, -1) - 1;
+  lua_settop(L, 1);
+  if (i >= last || !t || !t->holds[0]) return 0;
+  i = trace_list_scan_part(L, t, 1, (uint32_t)i, (uint32_t)(last < i + PART ? last : i + PART));
+  lua_pushinteger(L, i);
+  return i < last ? 2 : 0;
 }
 
 /* release(parts) */
@@ -62,6 +88,30 @@ static int lua_chans(lua_State *L) {
     if (trace_push_chan(L, S, i)) lua_rawseti(L, 1, ++n);
   }
   return 1;
+}
+
+/* part(i, n) -> a list of channels, one of their names, one of whether that is the line that made the channel, and i: at
+   most n channels of the list, from the i-th entry down, or from the last one if i is nil; then i for the next call, 0 at
+   the end. Entries move down only, so a walk misses no channel that exists all the time. It may meet one twice. */
+static int lua_part(lua_State *L) {
+  Sched *S = sched_self(L);
+  lua_Integer i = luaL_optinteger(L, 1, UINT32_MAX), n = luaL_checkinteger(L, 2), k = 0;
+  lua_settop(L, 0);
+  for (int list = 0; list < 3; list++) lua_newtable(L);
+  if (i > trace_nchans(S)) i = trace_nchans(S);
+  while (i > 0 && k < n) {
+    Chan *ch = i <= trace_nchans(S) ? trace_push_chan(L, S, (uint32_t)i - 1) : NULL; /* a finalizer may remove some */
+    i--;
+    if (!ch) continue;
+    bool is_named = S->tracer->chans[i].is_named;
+    lua_rawseti(L, 1, ++k);
+    trace_push_label(L, S, ch->buf.label);
+    lua_rawseti(L, 2, k);
+    lua_pushboolean(L, !is_named);
+    lua_rawseti(L, 3, k);
+  }
+  lua_pushinteger(L, i);
+  return 4;
 }
 
 static void set_name(lua_State *L, Sched *S, const char *key, uint16_t label) {
@@ -246,11 +296,17 @@ static int lua_label(lua_State *L) {
 
 void lua_trace_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"position", lua_position}, {"unix", lua_unix},   {"context", lua_context}, {"set_context", lua_set_context},
-      {"bytes", lua_bytes},       {"chans", lua_chans}, {"edges", lua_edges},     {"hide", lua_hide},
-      {"hold", lua_hold},         {"label", lua_label}, {"name", lua_name},       {"names", lua_names},
-      {"on_error", lua_on_error}, {"pause", lua_pause}, {"read", lua_read},       {"read_bytes", lua_read_bytes},
-      {"release", lua_release},   {"ring", lua_ring},   {"tap", lua_tap},         {NULL, NULL},
+      {"position", lua_position}, {"unix", lua_unix},
+      {"context", lua_context},   {"set_context", lua_set_context},
+      {"bytes", lua_bytes},       {"chans", lua_chans},
+      {"edges", lua_edges},       {"hide", lua_hide},
+      {"hold", lua_hold},         {"label", lua_label},
+      {"name", lua_name},         {"part", lua_part},
+      {"scan", lua_scan},         {"names", lua_names},
+      {"on_error", lua_on_error}, {"pause", lua_pause},
+      {"read", lua_read},         {"read_bytes", lua_read_bytes},
+      {"release", lua_release},   {"ring", lua_ring},
+      {"tap", lua_tap},           {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);

@@ -65,27 +65,29 @@ static int internal_measure(lua_State *L) {
   return 0;
 }
 
-/* measured() -> a table: how many go blocks are in each state; and numbers: how many errors were reported, and, if the
-   loop is measured, for how many ms it has waited, how many its longest turn since the last call took, and for how many
-   the thread was blocked elsewhere */
+/* measured() -> numbers: how many errors were reported, and, if the loop is measured, for how many ms it has waited, how
+   many its longest turn since the last call took, and for how many the thread was blocked elsewhere */
 static int internal_measured(lua_State *L) {
   const Sched *S = sched_self(L);
-  lua_settop(L, 0);
-  ps_push_counts(L);
   lua_pushinteger(L, (lua_Integer)S->reported);
   bool is_on = S->watch && S->watch->is_measured;
   lua_pushnumber(L, is_on ? (lua_Number)atomic_load(&S->watch->waited) / (lua_Number)CLOCK_MS : 0);
   lua_pushnumber(L, is_on ? (lua_Number)watch_longest(S->watch) / (lua_Number)CLOCK_MS : 0);
   lua_pushnumber(L, is_on ? (lua_Number)watch_blocked(S->watch) / (lua_Number)CLOCK_MS : 0);
-  return 5;
+  return 4;
 }
 
 void lua_watch_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"find_chan", internal_find_chan}, {"find_go", internal_find_go},
-      {"measure", internal_measure},     {"measured", internal_measured},
-      {"peek", internal_peek},           {"snapshot", internal_snapshot},
-      {"watch", internal_watch},         {NULL, NULL},
+      {"find_chan", internal_find_chan},
+      {"find_go", internal_find_go},
+      {"measure", internal_measure},
+      {"measured", internal_measured},
+      {"peek", internal_peek},
+      {"snapshot", internal_snapshot},
+      {"states", ps_count},
+      {"watch", internal_watch},
+      {NULL, NULL},
   };
   module_register(L, functions);
 }

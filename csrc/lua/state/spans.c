@@ -9,11 +9,11 @@
 
 enum {
   SPANS_MAX = REGION_SIZE / SPAN_SIZE,
-  TABLE_SPANS = SPANS_MAX * sizeof(Span) / SPAN_SIZE, /* that the table takes, at the region's start */
-  READY_MIN = 64,                                     /* the fewest spans that become accessible at once: 1 MB */
-  LOOK_MIN = 1024,                                    /* changes between two checks for memory to give back */
-  SPARE = 64,                                         /* idle spans that are always kept: 1 MB */
-  FRESH_BYTES = 4096                                  /* of fresh blocks that join the free ones at once: a page */
+  TABLE_SPANS = (SPANS_MAX * sizeof(Span) + SPAN_SIZE - 1) / SPAN_SIZE, /* of the table, at the region's start */
+  READY_MIN = 64,    /* the fewest spans that become accessible at once: 1 MB */
+  LOOK_MIN = 1024,   /* changes between two checks for memory to give back */
+  SPARE = 64,        /* idle spans that are always kept: 1 MB */
+  FRESH_BYTES = 4096 /* of fresh blocks that join the free ones at once: a page */
 };
 
 static inline Span *span_at(const Spans *spans, size_t number) { return (Span *)(void *)spans->region + number; }

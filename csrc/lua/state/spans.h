@@ -26,8 +26,9 @@ enum {
   BLOCK_SIZES = BLOCK_MAX / BLOCK_UNIT + 1 /* of these 0 is not used */
 };
 
-/* The reserved addresses, in bytes. Only used ones take memory. */
-#define REGION_SIZE ((size_t)1 << (sizeof(size_t) > 4 ? 34 : 28))
+/* The reserved addresses, in bytes. Only used ones take memory. Where a process has 4 GB of addresses, hundreds of states
+   must fit; what has no room in a region takes its memory from malloc. */
+#define REGION_SIZE ((size_t)1 << (sizeof(size_t) > 4 ? 34 : 23))
 
 /* A free block. */
 typedef struct Block {

@@ -120,7 +120,7 @@ function Stage:prepare()
     what = title, timed = "flow: a call of " .. title, n = self.n, from = from, to = false, job = job,
     is_step = is_step, closes = self.flow.over,
     window = spec.ordered ~= false and (self.n < math.maxinteger // AHEAD and self.n * AHEAD or math.maxinteger),
-    tries = spec.tries, retry = spec.backoff, timeout = spec.timeout,
+    tries = spec.tries, retry = spec.backoff, timeout = spec.timeout, key = spec.key,
     main = function(one, run) worker.main(self, one, run) end,
     emit = function(value, output, one, is_helper) putting.emit(self, value, output, one, is_helper) end,
     failed = function(one, failure) return worker.failed(self, one, failure) end,

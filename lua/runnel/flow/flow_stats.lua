@@ -39,7 +39,7 @@ local Row = { __index = renamed.fields("f:stats()[i]", { n = "workers", queue = 
 
 local stats = {}
 
-local WAITS = { take = true, idle = true, gate = true, ["end"] = true }
+local WAITS = { take = true, idle = true, gate = true, lane = true, ["end"] = true }
 local LONG = 100 -- ms: shorter calls are not mentioned when the table is printed
 
 local function state_of(flow, stage)
@@ -83,6 +83,10 @@ local function row_of(flow, stage)
     error = stage.held and stage.held.error, to = ways(stage),
   }
   look_at_workers(stage, row)
+  local lanes = stage.pool.lanes
+  if lanes then
+    row.workers, row.waiting = math.min(row.workers, lanes.n), row.waiting + lanes.waiting
+  end
   return setmetatable(row, Row)
 end
 

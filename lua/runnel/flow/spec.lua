@@ -17,6 +17,7 @@ local raise = core.internal.raise
 ---@field ordered? boolean false: results go on as they are ready; by default in the order of the values
 ---@field tries? integer how often a value is tried, default once, or 3 times with `backoff`
 ---@field backoff? number ms before the second try, default 100; twice as long each further time, up to a minute
+---@field key? fun(value: any): any values with the same key are worked on in their order, one at a time; nil: at once
 ---@field timeout? number ms for a call; one that takes longer is cancelled
 ---@field init? fun(number: integer): any makes the state of each of the n workers
 ---@field flush? fun(state: any, put: runnel.FlowPut) is called for each worker at the end of the input
@@ -33,7 +34,7 @@ local kinds = check.kinds
 local OPTIONS = {
   step = true, source = true, from = true, n = kinds.integer(1), ordered = kinds.boolean, tries = true, backoff = true,
   timeout = kinds.ms(0), init = kinds.callable, flush = kinds.callable, close = kinds.callable, outs = true,
-  input = kinds.boolean, buffer = kinds.integer(0),
+  input = kinds.boolean, buffer = kinds.integer(0), key = kinds.callable,
 }
 
 -- The options of sources and channels.
@@ -147,7 +148,8 @@ function spec.stage(name, given)
   local made = {
     kind = kind == 1 and "function" or kind, ordered = given.ordered ~= false, timeout = given.timeout,
     init = given.init, flush = given.flush, close = given.close, input = given.input, is_timed = spec.timed[given],
-    given = given, n = given.n or 1, buffer = given.buffer or BUFFER, outputs = outputs(what, given.outs),
+    given = given, key = given.key, n = given.n or 1, buffer = given.buffer or BUFFER,
+    outputs = outputs(what, given.outs),
   }
   at_program(function()
     made.tries, made.backoff = backoff.options(given, what, given.backoff == nil and 1 or nil)
@@ -157,6 +159,12 @@ function spec.stage(name, given)
   else
     check_function(what, kind == 1 and "function" or kind, f)
     made.f = f
+  end
+  for _, other in ipairs { "init", "flush", "close" } do
+    if given.key and given[other] then
+      raise(("%s: key: the stage cannot have %s, since any of its workers may get the values of a key")
+        :format(what, other))
+    end
   end
   if made.is_timed and made.n > 1 then raise(what .. ": n: a stage of flow.batch or flow.debounce has one worker") end
   return made --[[@as runnel.flow.Spec]]

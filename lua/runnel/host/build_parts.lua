@@ -10,6 +10,7 @@ local parts = {}
 -- false if every program that requires the part does; and the modules.
 local LOADED_LATE = {
   { "runnel.http", { "close_idle", "compress", "cookies", "fake", "get", "request", "stream" }, "runnel.http.curl" },
+  { "runnel.otlp", false, "runnel.http.curl" },
   { "runnel.http", { "serve" }, "runnel.http.core" },
   { "runnel.http", { "websocket" }, "runnel.websocket.core", "runnel.tls.core", "luv" },
   { "runnel.http", { "tls" }, "runnel.tls.core" },

@@ -137,13 +137,32 @@ local function finish(req, ...)
   if not req.socket then req.core:finish(false) end -- a WebSocket ends by itself
 end
 
+-- In a <close> variable: ends the operation of a request, whatever ends its go block.
+local Ending = { __close = function(self, err)
+  local operation = self.operation
+  local status = operation.attributes["http.response.status_code"]
+  if err == nil and status and status >= 500 then err = "status " .. status end
+  contexts.finish(operation, err)
+end }
+
+-- The same as `give` for a request that belongs to a trace.
+local function give_traced(req, f)
+  local attributes = { ["http.request.method"] = req.method, ["url.path"] = req.path }
+  local operation = contexts.begin(req.headers.traceparent, req.headers.tracestate, req.method .. " " .. req.path,
+    "server", attributes)
+  local ending <close> = setmetatable({ operation = operation }, Ending) -- luacheck: ignore 211
+  local function note(status, ...)
+    attributes["http.response.status_code"] = math.tointeger(status)
+    finish(req, status, ...)
+  end
+  note(f(req))
+end
+
 ---Calls the program's function for a request, and sends what it returns; after an upgrade, ends the connection. Parks.
 ---@param req runnel.http.Request
 ---@param f fun(req: runnel.http.Request): integer, table?, any
 function answer.give(req, f)
-  if contexts.on then
-    contexts.begin(req.headers.traceparent, req.headers.tracestate, req.method .. " " .. req.path, "server")
-  end
+  if contexts.on then return give_traced(req, f) end
   finish(req, f(req))
 end
 

@@ -1,6 +1,7 @@
 ---http.router: calls a function by the method and the path of a request.
 
 local check = require "runnel.internal.check"
+local contexts = require "runnel.internal.trace_context"
 local decode = require("runnel.http.request").decode
 local sign = require "runnel.internal.sign"
 
@@ -78,6 +79,14 @@ local function refuse(method, seen)
   return 405, headers, "this page does not support this method\n"
 end
 
+-- The operation of the request gets the name of the route: there are fewer of these than of paths.
+local function name_operation(req, route)
+  local operation, path = contexts.current(), route.pattern:match "/.*"
+  if not operation or operation.kind ~= "server" then return end
+  operation.name = req.method .. " " .. path
+  operation.attributes["http.route"] = path
+end
+
 local function route_request(root, req)
   local path = req.rest and "/" .. req.rest -- in a router within a router
     or (req.target or req.path):gsub("^%a[%w+.-]*://[^/?#]*", ""):match "^[^?#]*"
@@ -85,6 +94,7 @@ local function route_request(root, req)
   for segment in (path == "" and "/" or path):gmatch "/([^/]*)" do segments[#segments + 1] = segment end
   local route, rest = find(root, segments, 1, req.method, values, seen)
   if not route then return refuse(req.method, seen) end
+  if contexts.on and not req.rest then name_operation(req, route) end
   req.rest = rest and table.concat(segments, "/", rest)
   values[#values + 1] = rest and decode(req.rest)
   req.params = req.params or {}

@@ -11,7 +11,8 @@ local CALLER = 3
 
 -- How to call the functions whose arguments are easily confused.
 local USAGE = {
-  batch = "batch(ch, n, ms)", debounce = "debounce(ch, ms)", frontier = "frontier(n, f, list)",
+  batch = "batch(ch, n, ms)", debounce = "debounce(ch, ms)", throttle = "throttle(ch, ms)",
+  sample = "sample(ch, ms)", latest = "latest(ch)", frontier = "frontier(n, f, list)",
   into = "into(list, ch)", map = "map(f, { ch, ... })",
   merge = "merge { ch, ... }", mult = "mult(ch)", onto_chan = "onto_chan(ch, list)", pipe = "pipe(from, to)",
   pipeline = "pipeline(n, to, xf, from)", pipeline_async = "pipeline_async(n, to, af, from)",
@@ -19,6 +20,7 @@ local USAGE = {
   pipeline_blocking = "pipeline_blocking(n, to, xf, from)", pmap = "pmap(n, f, from)",
   pmap_unordered = "pmap_unordered(n, f, from)", pub = "pub(ch, topic_of)", rate = "rate(ch, n, ms)",
   reduce = "reduce(f, init, ch)", retry = "retry(f, { tries = n }, ...)", scope = "scope(function(s) ... end)",
+  shield = "shield(f, { grace = ms }, ...)", supervise = 'supervise { { "name", f }, ... }',
   thread = "thread(f, ...)", split = "split(pred, ch)", take = "take(n, ch)", threads = "threads(k, f)",
   transduce = "transduce(xf, f, init, ch)",
 }

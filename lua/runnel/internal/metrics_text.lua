@@ -1,7 +1,6 @@
----The numbers of rn.metrics in Prometheus' text format, version 0.0.4. Names and units are as Prometheus' guide says:
----base units, and _total for what only grows.
+---The numbers of rn.metrics as families, of which each has a name and series with labels; and as Prometheus' text
+---format, version 0.0.4. Names and units are as Prometheus' guide says: base units, and _total for what only grows.
 
-local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
 local short = require "runnel.internal.short"
 
@@ -13,9 +12,13 @@ exposition.TYPE = "text/plain; version=0.0.4; charset=utf-8"
 local ESCAPES = { ["\\"] = "\\\\", ['"'] = '\\"', ["\n"] = "\\n" }
 
 -- The value of a label in quotes.
-local function quoted(text) return '"' .. short.utf8(text):gsub('[\\"\n]', ESCAPES) .. '"' end
+local function quoted(text) return '"' .. text:gsub('[\\"\n]', ESCAPES) .. '"' end
 
-local function number(value) return assert(json.encode(value)) end
+-- What is too large for a float is infinite in the text, too.
+local function number(value)
+  if value == math.huge then return "+Inf" end
+  return value == -math.huge and "-Inf" or assert(json.encode(value))
+end
 
 local function seconds(ms) return ms / 1000 end
 
@@ -66,6 +69,12 @@ local function of_queue(field)
   return of_queues(function(row) return row[field] end)
 end
 
+local function of_children(field)
+  return function(numbers, put)
+    for _, name in ipairs(keys(numbers.supervised)) do put(numbers.supervised[name][field], "child", name) end
+  end
+end
+
 local function of_pool(field)
   return function(numbers, put)
     for _, name in ipairs(keys(numbers.pools)) do put(numbers.pools[name][field], "pool", name) end
@@ -83,16 +92,15 @@ local requests = of_servers(function(row, put, port)
   for _, status in ipairs(keys(row.requests)) do put(row.requests[status], "port", port, "code", tostring(status)) end
 end)
 
-local ENDING <const> = "" -- in place of a label: its value is the end of the sample's name
-
 local durations = of_servers(function(row, put, port)
-  for _, time in ipairs(row.times) do
-    local bound = time[1] == math.huge and "+Inf" or decimal.format("%g", time[1])
-    put(time[2], ENDING, "_bucket", "port", port, "le", bound)
-  end
-  put(row.seconds, ENDING, "_sum", "port", port)
-  put(row.times[#row.times][2], ENDING, "_count", "port", port)
+  put({ times = row.times, sum = row.seconds, count = row.times[#row.times][2] }, "port", port)
 end)
+
+local function of_exporters(field)
+  return function(numbers, put)
+    for _, signal in ipairs(keys(numbers.otlp)) do put(numbers.otlp[signal][field], "signal", signal) end
+  end
+end
 
 local function go_blocks(numbers, put)
   for _, state in ipairs(keys(numbers.go_blocks)) do put(numbers.go_blocks[state], "state", state) end
@@ -129,11 +137,19 @@ local FAMILIES = {
   { "runnel_pool_failed_calls_total", "counter", "Calls of pools whose function has raised.", of_pool "failed" },
   { "runnel_pool_running_calls", "gauge", "Calls that a thread of a pool has taken.", of_pool "running" },
   { "runnel_pool_waiting_calls", "gauge", "Calls that wait for a thread of a pool.", of_pool "waiting" },
+  { "runnel_supervised_children", "gauge", "Children of supervisors.", of_children "children" },
+  { "runnel_supervised_running_children", "gauge", "Children of supervisors that run now.", of_children "running" },
+  { "runnel_supervised_restarts_total", "counter", "Restarts of children.", of_children "restarts" },
+  { "runnel_supervised_failures_total", "counter", "Errors of children.", of_children "failures" },
   { "runnel_http_requests_total", "counter", "Requests to HTTP servers that have ended, by status.", requests },
   { "runnel_http_requests_in_flight", "gauge", "Requests to HTTP servers that have not ended.",
     of_servers(function(row, put, port) put(row.running, "port", port) end) },
   { "runnel_http_request_duration_seconds", "histogram",
     "The time from the headers of a request to the end of its response.", durations },
+  { "runnel_otlp_sent_total", "counter", "Spans, and numbers of metrics, that collectors have got.",
+    of_exporters "sent" },
+  { "runnel_otlp_dropped_total", "counter", "Spans, and numbers of metrics, that no collector has got.",
+    of_exporters "dropped" },
   { "runnel_errors_total", "counter", "Errors that nobody took.", single(function(n) return n.errors end) },
   { "runnel_memory_bytes", "gauge", "Memory that Lua has in use.", single(function(n) return n.memory end) },
   { "runnel_loop_waited_seconds_total", "counter", "Time that the loop has waited, because nothing was ready.",
@@ -148,33 +164,94 @@ local FAMILIES = {
     single(function(n) return seconds(n.cpu) end) },
 }
 
--- A sample as a line.
-local function line(name, value, ...)
-  local labels = {}
-  for i = 1, select("#", ...), 2 do
-    local key, text = select(i, ...)
-    if key == ENDING then name = name .. text else labels[#labels + 1] = key .. "=" .. quoted(text) end
+---@class runnel.internal.MetricSeries
+---@field labels string[][] { name, value }
+---@field value? number of a counter or a gauge
+---@field sum? number of a histogram, as the next two: see runnel.Series
+---@field count? integer
+---@field times? number[][]
+
+---@class runnel.internal.MetricFamily
+---@field name string
+---@field kind "counter"|"gauge"|"histogram"
+---@field help string
+---@field unit? string
+---@field series runnel.internal.MetricSeries[] at least one
+
+-- A family of the library's numbers.
+local function read_family(numbers, name, kind, help, read)
+  local list = {}
+  read(numbers, function(value, ...)
+    local one = type(value) == "table" and value or { value = value }
+    one.labels = {}
+    for i = 1, select("#", ...), 2 do
+      local key, text = select(i, ...)
+      one.labels[#one.labels + 1] = { key, short.utf8(text) }
+    end
+    list[#list + 1] = one
+  end)
+  return { name = name, kind = kind, help = help, series = list }
+end
+
+-- A family of the program's own numbers.
+local function own_family(name, metric)
+  local list = {}
+  for i, series in ipairs(metric.series) do
+    local labels = {}
+    for j, key in ipairs(keys(series.labels)) do labels[j] = { key, series.labels[key] } end
+    list[i] = { labels = labels, value = series.value, sum = series.sum, count = series.count, times = series.times }
   end
-  local all = #labels > 0 and "{" .. table.concat(labels, ",") .. "}" or ""
+  return { name = name, kind = metric.kind, help = short.utf8(metric.help), unit = metric.unit, series = list }
+end
+
+---The numbers by name, those of the program first.
+---@param numbers runnel.Metrics
+---@return runnel.internal.MetricFamily[]
+function exposition.families(numbers)
+  local families = {}
+  local function add(family)
+    if #family.series > 0 then families[#families + 1] = family end
+  end
+  for _, name in ipairs(keys(numbers.own)) do add(own_family(name, numbers.own[name])) end
+  for _, family in ipairs(FAMILIES) do add(read_family(numbers, table.unpack(family))) end
+  return families
+end
+
+-- A sample as a line; `bound` is that of a bucket.
+local function line(name, labels, value, bound)
+  local parts = {}
+  for i, label in ipairs(labels) do parts[i] = label[1] .. "=" .. quoted(label[2]) end
+  if bound then parts[#parts + 1] = ('le="%s"'):format(number(bound)) end
+  local all = #parts > 0 and "{" .. table.concat(parts, ",") .. "}" or ""
   return ("%s%s %s"):format(name, all, number(value))
+end
+
+---Families as text.
+---@param families runnel.internal.MetricFamily[]
+---@return string
+function exposition.format(families)
+  local lines = {}
+  local function add(...) lines[#lines + 1] = line(...) end
+  for _, family in ipairs(families) do
+    local name = family.name
+    lines[#lines + 1] = ("# HELP %s %s"):format(name, (family.help:gsub("[\\\n]", ESCAPES)))
+    lines[#lines + 1] = ("# TYPE %s %s"):format(name, family.kind)
+    for _, series in ipairs(family.series) do
+      for _, time in ipairs(series.times or {}) do add(name .. "_bucket", series.labels, time[2], time[1]) end
+      if series.times then
+        add(name .. "_sum", series.labels, series.sum)
+        add(name .. "_count", series.labels, series.count)
+      else
+        add(name, series.labels, series.value)
+      end
+    end
+  end
+  lines[#lines + 1] = ""
+  return table.concat(lines, "\n")
 end
 
 ---@param numbers runnel.Metrics
 ---@return string
-function exposition.text(numbers)
-  local lines = {}
-  for _, family in ipairs(FAMILIES) do
-    local name, kind, help, read = table.unpack(family)
-    local head = #lines
-    read(numbers, function(value, ...)
-      if #lines == head then
-        lines[head + 1] = ("# HELP %s %s"):format(name, help)
-        lines[head + 2] = ("# TYPE %s %s"):format(name, kind)
-      end
-      lines[#lines + 1] = line(name, value, ...)
-    end)
-  end
-  return table.concat(lines, "\n") .. "\n"
-end
+function exposition.text(numbers) return exposition.format(exposition.families(numbers)) end
 
 return exposition

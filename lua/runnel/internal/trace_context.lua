@@ -19,12 +19,21 @@ local random = internal.seed -- seeded by a simulation, unlike math.random
 ---@field state? string what other systems pass on with the trace: the header tracestate
 ---@field name? string of the operation, as in "GET /users"
 ---@field kind? "server"|"consumer" nil: begun by the program
+---@field sink? runnel.internal.Sink that gets it when it ends
+---@field began? integer ns since 1970, if there is a sink, as the next one
+---@field attributes? table<string, string|number|boolean>
 ---@field run? any the run of a store to which the go block belongs (runnel.store.runs.run_steps)
+
+---Who gets the operations that end.
+---@class runnel.internal.Sink
+---@field sample number how many of the new traces are recorded, from 0 to 1
+---@field add fun(operation: runnel.internal.Operation, ended: integer, err: any) must not park
 
 ---@class runnel.internal.trace_context
 ---@field on boolean
+---@field sinks table<integer, runnel.internal.Sink> by the number of the host of a simulated world; 0: none
 ---@field record? fun(operation: runnel.internal.Operation) gets each new operation, while spans are recorded
-local contexts = { on = false, record = nil }
+local contexts = { on = false, record = nil, sinks = {} }
 
 local holds = 0
 
@@ -69,21 +78,41 @@ function contexts.new_id(n)
   return id:find "[^0]" and id or contexts.new_id(n)
 end
 
+-- Whether a new trace is recorded.
+local function is_recorded(sink)
+  return contexts.record or sink and random() / 0x100000000 < sink.sample
+end
+
 ---Begins an operation in the running code: that of a header, or the first one of a new trace.
 ---@param traceparent any the header, if there is one
 ---@param tracestate? any
 ---@param name? string
 ---@param kind? "server"|"consumer"
-function contexts.begin(traceparent, tracestate, name, kind)
+---@param attributes? table<string, string|number|boolean>
+---@return runnel.internal.Operation
+function contexts.begin(traceparent, tracestate, name, kind, attributes)
   local trace, parent, flags = parse(traceparent)
+  local sink = kind and next(contexts.sinks) and contexts.sinks[internal.host()] or nil
   local state = trace and type(tracestate) == "string" and #tracestate <= LONGEST_STATE
     and not tracestate:find "[%c\127-\255]" and tracestate ~= "" and tracestate or nil
   local operation = {
     trace = trace or contexts.new_id(4), span = contexts.new_id(2), parent = parent, state = state, name = name,
-    kind = kind, flags = flags or contexts.record and "01" or "00", run = (recorder.context() or {}).run,
+    kind = kind, flags = flags or is_recorded(sink) and "01" or "00", sink = sink, began = sink and recorder.unix(),
+    attributes = attributes, run = (recorder.context() or {}).run,
   }
   recorder.set_context(operation)
   if contexts.record then contexts.record(operation) end
+  return operation
+end
+
+---An operation that has a kind ends. Further calls do nothing.
+---@param operation runnel.internal.Operation
+---@param err? any why it has failed
+function contexts.finish(operation, err)
+  local sink = operation.sink
+  if not sink then return end
+  operation.sink = nil
+  sink.add(operation, recorder.unix(), err)
 end
 
 ---The operation to which the running code belongs.

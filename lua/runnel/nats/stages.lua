@@ -19,7 +19,7 @@ local DAY <const> = 24 * 60 * 60 * 1000
 ---
 ---A job runs at least once, and again if its worker falls silent. Each call gets its results once; an ordered pipeline
 ---keeps the order of the values.
----@param conn any
+---@param conn runnel.nats.Connection
 ---@param name string letters, digits, - and _
 ---@param opts? runnel.RemoteOptions
 ---@return runnel.Remote remote
@@ -38,7 +38,7 @@ end
 
 ---Starts a worker, which runs the jobs of the remote stages of that name, at most `n` at a time. It runs until
 ---`worker:drain()`, `worker:stop()`, or the end of the connection; `worker:wait()` waits for that.
----@param conn any
+---@param conn runnel.nats.Connection
 ---@param name string
 ---@param n integer jobs at a time
 ---@param f string|function the function, or the name of a module that returns it

@@ -63,21 +63,27 @@ local function place_of(f)
   return info and ("%s:%d"):format(info.short_src, info.linedefined) or "an object"
 end
 
--- Of the go blocks that scopes wait for, but the bodies of the scopes: the places of these bodies, by their results.
-local function scopes_of_blocks()
-  local places = {}
+-- Who waits for a go block, by its result: for those of scopes, but for their bodies, the places of these bodies; for
+-- children of supervisors how often they were started again.
+local function waited_for()
+  local who = {}
   for scope, body in pairs(living.scopes or {}) do
     for number, result in pairs(scope.members) do
-      if number > 1 and result then places[result] = place_of(body) end
+      if number > 1 and result then who[result] = ("in the scope of %s"):format(place_of(body)) end
     end
   end
-  return places
+  for supervisor in pairs(living.supervisors or {}) do
+    for _, child in ipairs(supervisor.children) do
+      if child.block then who[child.block] = ("supervised, %d restarts"):format(child.restarts) end
+    end
+  end
+  return who
 end
 
--- The name of a go block, and the scope that waits for it.
-local function with_scope(entry, places)
-  local place = places[entry.result]
-  return place and ("%s in the scope of %s"):format(entry.name, place) or entry.name
+-- The name of a go block, and who waits for it.
+local function with_waiter(entry, who)
+  local one = who[entry.result]
+  return one and ("%s %s"):format(entry.name, one) or entry.name
 end
 
 local function name_of(entry, name)
@@ -101,7 +107,7 @@ end
 function views.go_blocks(most, room)
   local rows = { { "id", "name", "state", "for", "waits", "where" } }
   local list = rn.ps() ---@type table[]
-  local count, places = #list, scopes_of_blocks()
+  local count, who = #list, waited_for()
   table.sort(list, function(a, b) return a.id < b.id end)
   if room then
     list = fold(list, function(e)
@@ -113,7 +119,7 @@ function views.go_blocks(most, room)
     local waits = waits_of(entry)
     if entry.alike then waits = kind_of(waits) end
     rows[#rows + 1] = {
-      entry.id, name_of(entry, with_scope(entry, places)), entry.state,
+      entry.id, name_of(entry, with_waiter(entry, who)), entry.state,
       entry.waited and short.duration(entry.waited) or "", waits, entry.where or "",
     }
   end

@@ -48,6 +48,8 @@ local call = {}
 ---@field is_cancelled? boolean its result is not needed any more
 ---@field is_stopped? boolean the worker ends: the message goes to another worker
 ---@field has_left? boolean its call has ended
+---@field operation? runnel.internal.Operation while traces are on
+---@field problem? any why its function has failed
 
 -- Key of a report: the counts of starts cannot be read or written, so redelivered messages cannot start.
 local NOT_COUNTED <const> = "the server does not store the starts of messages for now: "
@@ -72,6 +74,7 @@ end
 local function leave(self)
   if self.has_left then return end
   self.has_left = true
+  if self.operation then contexts.finish(self.operation, self.problem) end
   local worker, message = self.worker, self.message
   if self.is_cancelled then worker.keeper:drop(message) end
   worker.keeper:back(message) -- no effect if it was answered
@@ -102,6 +105,7 @@ end
 
 -- Handles an error of the function.
 local function failed(self, err, trace)
+  self.problem = err
   local worker, count = self.worker, self.count or { starts = 1, raises = 0 }
   local is_handed_back, why, after = hand_back.read(err)
   self.count = count
@@ -112,13 +116,12 @@ local function failed(self, err, trace)
     return worker.keeper:back(self.message, math.max(1, after or patience.given_back))
   end
   worker.counts.failed, count.raises = worker.counts.failed + 1, count.raises + 1
+  -- Operators see the error of the last try. And if the answer of the last one is lost, the message comes again: it is
+  -- then given up with the same error.
+  local short = timed_out.with_text(err, internal.error_text(err):sub(1, LONGEST_ERROR))
+  count.error = timed_out.plain(short) or short
   if count.raises >= self.limits.tries then
-    -- If this answer is lost, the message comes again: it is then given up with the same error.
-    if not give_up(self, err, trace) and self.is_counted then
-      local short = timed_out.with_text(err, internal.error_text(err):sub(1, LONGEST_ERROR))
-      count.error = timed_out.plain(short) or short
-      set_count(self, count)
-    end
+    if not give_up(self, err, trace) and self.is_counted then set_count(self, count) end
     return
   end
   set_count(self, count)
@@ -214,7 +217,8 @@ end
 -- The call belongs to the trace of its message.
 local function continue_trace(self)
   local headers, task = self.message.headers or {}, self.worker.task
-  contexts.begin(headers.traceparent, headers.tracestate, ("%s %s"):format(task.what, task.name), "consumer")
+  self.operation = contexts.begin(headers.traceparent, headers.tracestate, ("%s %s"):format(task.what, task.name),
+    "consumer", { ["messaging.destination.name"] = task.name })
 end
 
 local function run(self)

@@ -30,7 +30,7 @@ local function slots(workers)
 end
 
 local function notes(queue)
-  if queue.paused then return "paused" end
+  if queue.paused then return queue.resumes and "paused until " .. queue_view.date(queue.resumes) or "paused" end
   if #queue.workers == 0 and queue.waiting + queue.running > 0 then return "nobody works on it" end
   return ""
 end
@@ -99,6 +99,21 @@ function queue_view.queues(list, workers)
     end
   end
   return lines
+end
+
+-- ---- messages that wait ----
+
+---A table of messages that wait.
+---@param list runnel.queue.Waiting[]
+---@return string[] lines
+function queue_view.waiting(list)
+  if #list == 0 then return { "nothing waits" } end
+  local rows = { { "number", "stored", "id", "raised", "value", "error of the last try" } }
+  for i, one in ipairs(list) do
+    rows[i + 1] = { one.sequence, queue_view.date(one.time), one.id and short.value(one.id, 40) or "-", one.raises,
+      one.problem or short.value(one.value, 60), one.error and one.error:match "^[^\n]*" or "-" }
+  end
+  return width.columns(rows, { true, false, false, true })
 end
 
 -- ---- dead letters ----

@@ -1,4 +1,5 @@
----rn.metrics: what a program's go blocks, channels, flows, queues, threads and HTTP servers do, in numbers.
+---rn.metrics: what a program's go blocks, channels, flows, queues, threads and HTTP servers do, in numbers; and the
+---numbers of the program's own (runnel.internal.instruments).
 ---
 ---The core counts puts and takes of each channel in any case, and flows, workers, pools and servers count what they do.
 ---So this module only reads counters, when it is asked. As long as it is on, the core keeps a list of all channels, and
@@ -8,10 +9,12 @@ local collectgarbage, os, require = collectgarbage, os, require
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local exposition = require "runnel.internal.metrics_text"
+local instruments = require "runnel.internal.instruments"
 local living = require "runnel.internal.living"
 local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 
+local in_parts = require "runnel.tracing.in_parts"
 local internal = core.internal
 local recorder = internal.trace
 
@@ -24,7 +27,10 @@ local metrics = {}
 ---@field flows table<string, table<string, runnel.StageMetrics>> the running flows, by name, and their stages, by name
 ---@field queues table<string, runnel.WorkerMetrics> the workers and durable stages of this program, by name
 ---@field pools table<string, runnel.PoolMetrics> the pools of threads, by the name of what they call
+---@field supervised table<string, runnel.ChildMetrics> the children of rn.supervise, by name
 ---@field http table<string, runnel.HttpMetrics> the servers of http.serve, by their ports
+---@field otlp table<"traces"|"metrics", { sent: integer, dropped: integer }> what runnel.otlp has sent so far
+---@field own table<string, runnel.OwnMetric> those of rn.counter, rn.gauge and rn.histogram, by name
 ---@field threads integer threads that run, those of pools too
 ---@field errors integer errors that were reported, because the program did not take them
 ---@field memory integer bytes that Lua has in use
@@ -72,6 +78,12 @@ Metrics.__sign = "m"
 ---@field running integer calls that a thread has taken
 ---@field waiting integer calls that wait for a thread
 
+---@class runnel.ChildMetrics
+---@field restarts integer so far: a counter
+---@field failures integer so far: a counter
+---@field children integer how many have this name
+---@field running integer those that do not wait for their next start, and have not ended
+
 ---@class runnel.HttpMetrics
 ---@field requests table<integer, integer> requests that have ended, by status: counters. 499: the client went away
 ---@field running integer requests that have begun, and have not ended
@@ -109,7 +121,7 @@ end
 local Counter = {}
 Counter.__index = Counter
 
-local function counter() return setmetatable({ sums = {}, seen = {}, now = {} }, Counter) end
+local function counter() return setmetatable({ sums = {}, seen = in_parts.map(), now = in_parts.map() }, Counter) end
 
 -- What has `total` so far belongs to `name`. Returns the sum.
 function Counter:add(name, source, total)
@@ -118,17 +130,17 @@ function Counter:add(name, source, total)
   return sum
 end
 
-function Counter:finish() self.seen, self.now = self.now, {} end
+function Counter:finish() self.seen, self.now = self.now, in_parts.map() end
 
 -- What lasts from call to call; nil while the metrics are off.
 local active
 
 local function begin()
-  recorder.hold "l"
-  internal.measure(true)
   local function names() return { known = {}, count = 0 } end
   active = { channels = names(), flows = names(), stages = names(), queues = names(), pools = names(),
-    servers = names(), counters = {} }
+    children = names(), servers = names(), counters = {} }
+  internal.measure(true)
+  in_parts.hold "l"
 end
 
 local function stop()
@@ -147,8 +159,6 @@ local function count(row, field, kind, name, source, total)
 end
 
 -- ---- what is read ----
-
-local PART <const> = 500 -- channels that are read without a pause: less than a millisecond
 
 local function row_of(rows, name, fields)
   local row = rows[name]
@@ -177,11 +187,9 @@ end
 
 -- The channels by name; those without a name by the line that made them.
 local function read_channels()
-  local rows, places = {}, recorder.names()
-  for i, ch in ipairs(recorder.chans()) do
-    local ok, stats = pcall(ch.stats, ch)
-    if ok then add_channel(rows, stats, places[stats.id]) end
-    if i % PART == 0 then core.yield() end
+  local rows = {}
+  for stats, _, name in in_parts.channels() do
+    add_channel(rows, stats, name)
     if not active then return rows end -- ended meanwhile
   end
   return rows
@@ -237,6 +245,23 @@ local function read_pools()
   return rows
 end
 
+local CHILD <const> = { "restarts", "failures", "children", "running" }
+
+local function read_supervised()
+  local rows = {}
+  for one in pairs(living.supervisors or {}) do
+    for _, child in ipairs(one.children) do
+      local name = name_in(active.children, fold(child.name))
+      local row = row_of(rows, name, CHILD)
+      row.children, row.running = row.children + 1, row.running + (child.is_running and 1 or 0)
+      for _, field in ipairs { "restarts", "failures" } do
+        count(row, field, "child ", name, child, child[field])
+      end
+    end
+  end
+  return rows
+end
+
 local function read_http()
   local rows = {}
   for id, server in pairs(living.servers or {}) do
@@ -255,6 +280,19 @@ local function read_http()
   return rows
 end
 
+local function read_exporters()
+  local rows = {}
+  for exporter in pairs(living.exporters or {}) do
+    local stats = exporter:stats()
+    for signal, one in pairs { traces = stats.spans, metrics = stats.points } do
+      local row = row_of(rows, signal, { "sent", "dropped" })
+      count(row, "sent", "otlp " .. signal, signal, exporter, one.sent)
+      count(row, "dropped", "otlp " .. signal, signal, exporter, one.dropped)
+    end
+  end
+  return rows
+end
+
 ---Returns numbers about what the program does now, and counters. The first call starts counting: make it once at the
 ---start of the program, so that all channels are counted. With more than 500 channels, other go blocks run meanwhile.
 ---@param on? boolean false stops counting, and forgets the counters
@@ -268,17 +306,19 @@ function metrics.metrics(on)
     return nil
   end
   if not active then begin() end
-  local states, errors, waited, longest, blocked = internal.measured()
+  local states = internal.states()
   states.dead = nil
+  local errors, waited, longest, blocked = internal.measured()
   local numbers = setmetatable({
-    go_blocks = states, channels = read_channels(), flows = {}, queues = {}, pools = {}, http = {},
-    threads = living.threads and living.threads() or 0, errors = errors,
+    go_blocks = states, channels = read_channels(), flows = {}, queues = {}, pools = {}, http = {}, supervised = {},
+    otlp = {}, own = instruments.read(), threads = living.threads and living.threads() or 0, errors = errors,
     memory = math.floor(collectgarbage "count" * 1024), cpu = os.clock() * 1000, waited = waited,
     longest_turn = longest, blocked = blocked,
   }, Metrics)
   if not active then return numbers end
   numbers.flows, numbers.queues = read_flows(), read_queues()
-  numbers.pools, numbers.http = read_pools(), read_http()
+  numbers.pools, numbers.http, numbers.supervised = read_pools(), read_http(), read_supervised()
+  numbers.otlp = read_exporters()
   for _, one in pairs(active.counters) do one:finish() end
   return numbers
 end

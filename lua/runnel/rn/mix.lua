@@ -11,11 +11,11 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
+local gathering = require "runnel.workers.gathering"
 local guard = require "runnel.internal.guard"
 local remove = require "runnel.internal.remove"
-local internal = core.internal
 
-local chan, alts = core.chan, internal.moving.alts
+local chan = core.chan
 
 ---@class runnel.MixState
 ---@field mute? boolean its values are taken and dropped
@@ -47,9 +47,10 @@ local function add(self, ch)
 end
 
 local function drop(self, ch)
+  local state = self.inputs[ch]
   self.inputs[ch] = nil
   remove(self.order, ch)
-  self.changed = true
+  return state
 end
 
 -- ---- taking and putting ----
@@ -61,44 +62,53 @@ local function any_solo(self)
   return false
 end
 
--- Returns the operations of the next alts: the closing of `out`, a change, and a take from each input that is not
--- paused; and for each operation whether its values are put.
+-- Returns the channels to take from: the closing of `out`, a change, and each input that is not paused; and the inputs
+-- whose values are put.
 local function plan(self)
-  local ops, through = { self.out:done(), self.change }, { false, false }
+  local chs, through = { self.out:done(), self.change }, {}
   local solo = any_solo(self)
   for _, ch in ipairs(self.order) do
     local state = self.inputs[ch]
     local paused = state.pause or solo and self.mode == "pause"
     if state.solo or not paused then
-      ops[#ops + 1] = ch
-      through[#ops] = state.solo or not solo and not state.mute
+      chs[#chs + 1] = ch
+      through[ch] = state.solo or not solo and not state.mute
     end
   end
-  return ops, through
+  return chs, through
+end
+
+-- An input has closed.
+local function ended(self, ch, err)
+  if self.inputs[ch] then
+    local state = drop(self, ch)
+    self.changed = self.changed or state.solo or false
+  end
+  ends.close(nil, err, ch)
 end
 
 local function mix_inputs(self)
   local put = ends.sink(self.out, "a mix")
-  local ops, through
-  while true do
-    if self.out:closed() then return end
+  local chs, through, take, g
+  while not self.out:closed() do
     if self.changed then
       self.changed = false
-      ops, through = plan(self)
+      gathering.close(g)
+      chs, through = plan(self)
+      take, g = gathering.open(chs, self.out)
     end
-    local value, i, err = alts(ops)
-    if i > 2 then
-      if value == nil then
-        drop(self, ops[i])
-        ends.close(nil, err, ops[i])
-      elseif through[i] then
-        put(self.out, value)
-      end
+    local value, ch, err = take(chs, g)
+    if through[ch] and value ~= nil then
+      put(self.out, value)
+    elseif value == nil and ch then
+      ended(self, ch, err)
+    elseif not ch then
+      return
     end
   end
 end
 
--- The go block of a mix. If an input raises, the mix ends, because alts does not say which input it was.
+-- The go block of a mix. If an input raises, the mix ends, because take does not say which input it was.
 local function run(self)
   local ok, err = guard.call("a mix", mix_inputs, self)
   if not ok then ends.close(self.out, err) end

@@ -3,12 +3,9 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
+local gathering = require "runnel.workers.gathering"
 local guard = require "runnel.internal.guard"
 local sign = require "runnel.internal.sign"
-
-local next_value, alts, yield = core.internal.moving.next, core.internal.moving.alts, core.yield
-local offer = core.methods.offer
-local PRIORITY = { priority = true }
 
 ---@class runnel.pipe
 local pipe = {}
@@ -42,57 +39,31 @@ function pipe.pipe(from, to, close)
   return to
 end
 
--- The go block of a merge. `ops` is `out:done()` and after it the channels that are still open.
-local function gather(ops, out)
-  local put_op = { out }
-  local put_ops = { ops[1], put_op }
-  local putting, reason
-
-  -- When `out` is full its taker is usually about to run, so this yields to it first. Returns false when `out` is
-  -- closed.
-  local function wait_and_put(value)
-    yield()
-    local accepted = offer(out, value)
-    if accepted ~= nil then return accepted end
-    put_op[2] = value
-    accepted = alts(put_ops, PRIORITY)
-    put_op[2] = nil
-    return accepted and not out:closed() -- it may have accepted the value and closed since
-  end
-
-  local function move_values()
-    local offer, next_value = offer, next_value -- luacheck: ignore 431
-    local n = #ops
-    local turn = 2 -- the channel to poll first: each in turn, so that a busy one does not starve the others
-    -- Once `out` is closed nothing more is taken. It can close only while this waits; next_value, too, may yield.
-    while n > 1 do
-      local value, i, err = next_value(ops[turn], out, true), turn, nil
-      if value == nil then
-        if out:closed() then return end
-        value, i, err = alts(ops)
-      end
-      if value ~= nil then
-        putting = true
-        if not offer(out, value) and not wait_and_put(value) then return end
-        putting = false
-        turn = i < n and i + 1 or 2
-      elseif i == 1 then
-        return
-      else
-        if err ~= nil then core.internal.pass_on(err, reason == nil and out, ops[i]) end
-        if reason == nil then reason = err end
-        table.remove(ops, i)
-        n, turn = n - 1, 2
-      end
+-- Moves the values of a merge. `chs` is `out:done()` and after it the inputs. Returns the first of their errors once
+-- all have closed.
+local function move_values(chs, out)
+  local left, reason = #chs - 1, nil
+  local put = ends.sink(out, "a merge")
+  local take, g = gathering.open(chs, out)
+  while left > 0 do
+    local value, ch, err = take(chs, g)
+    if value ~= nil then
+      if not put(out, value) then return end
+    elseif ch then
+      if err ~= nil then core.internal.pass_on(err, reason == nil and out, ch) end
+      if reason == nil then reason = err end
+      left = left - 1
+    else
+      return
     end
-    return reason
   end
+  return reason
+end
 
-  while not out:closed() do
-    putting = false
-    local ok, err = guard.call("a merge", move_values)
-    if ok or not putting then ends.close(out, err) end -- if `out` raised, only the value that was being put is lost
-  end
+-- The go block of a merge. If an input raises, the merge ends.
+local function gather(chs, out)
+  local _, err = guard.call("a merge", move_values, chs, out)
+  ends.close(out, err)
 end
 
 ---Makes a channel of the values of several channels, in the order in which they arrive. Source: core.async's merge.

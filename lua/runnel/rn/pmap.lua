@@ -24,6 +24,8 @@ local pmap = {}
 ---which rn.is_timeout is true. The handler is not timed
 ---@field tries? integer how often a job that raises is tried, default once, or 3 times with `backoff`. It keeps its
 ---place in the order and counts as one of the n until the last try has ended; only the error of that one counts
+---@field key? fun(v: any): any jobs whose values have the same key run in the order of the values, one at a time; their
+---results come in that order, too. nil: the job waits for no other one
 ---@field backoff? number ms to wait before the second try, default 100; twice as long each further time, up to a
 ---minute; of that a random part between the half and the whole
 
@@ -49,6 +51,7 @@ local function work(worker, run) run(worker) end
 ---@field timeout? number
 ---@field tries integer
 ---@field retry number
+---@field key? fun(v: any): any
 
 ---Starts a pmap, for functions that have checked their arguments.
 ---@param spec runnel.internal.PmapSpec
@@ -153,8 +156,8 @@ function pmap.start(spec)
   pool = workers.new {
     what = spec.what, timed = spec.what .. ": a job", n = spec.n, lazy = true, job = spec.f, from = spec.from,
     never_waits = spec.never_waits, to = out, closes = out, window = spec.window, tries = spec.tries,
-    retry = spec.retry, timeout = spec.timeout, main = work, emit = guard.nothing, failed = failed, lost = lost,
-    ended = ended,
+    retry = spec.retry, timeout = spec.timeout, key = spec.key, main = work, emit = guard.nothing, failed = failed,
+    lost = lost, ended = ended,
   }
 
   -- Called when the result channel is closed.
@@ -172,12 +175,12 @@ end
 
 -- ---- the public functions ----
 
----The options of pmap_unordered, for check.options.
+---The options that frontier has, too, for check.options.
 pmap.UNORDERED_OPTIONS = {
   buffer = true, ex_handler = check.kinds.callable, timeout = check.kinds.ms(0), tries = true, backoff = true,
 }
-local OPTIONS = { window = true }
-for name, kind in pairs(pmap.UNORDERED_OPTIONS) do OPTIONS[name] = kind end
+local OPTIONS, WITH_KEY = { window = true, key = check.kinds.callable }, { key = check.kinds.callable }
+for name, kind in pairs(pmap.UNORDERED_OPTIONS) do OPTIONS[name], WITH_KEY[name] = kind, kind end
 
 -- Called by the public functions as a tail call, so that a failed check blames the line that called the public
 -- function.
@@ -192,7 +195,7 @@ local function checked(what, ordered, n, f, from, opts)
       error(("%s: from: a channel, a list or an iterator function expected, got %s"):format(what, got), 2)
     end
   end
-  check.options(opts, ordered and OPTIONS or pmap.UNORDERED_OPTIONS, what)
+  check.options(opts, ordered and OPTIONS or WITH_KEY, what)
   opts = opts or {}
   local window = opts.window or (n < math.maxinteger // AHEAD and n * AHEAD or math.maxinteger)
   check.integer(window, n, what .. ": window")
@@ -201,7 +204,7 @@ local function checked(what, ordered, n, f, from, opts)
   return pmap.start {
     what = what, n = n, f = f, from = source, never_waits = source ~= from and getmetatable(from) == nil, out = out,
     window = ordered and window or nil, ex_handler = opts.ex_handler, timeout = opts.timeout, tries = tries,
-    retry = retry,
+    retry = retry, key = opts.key,
   }
 end
 

@@ -295,6 +295,16 @@ function Scope:thread(f, ...)
   return self:go(wait_for_thread, result)
 end
 
+---Calls a function that is finished before a cancel of the go block is raised: rn.shield.
+---@param f fun(...: any): ... the function
+---@param opts? { grace?: number } as for rn.shield
+---@param ... any its arguments
+---@return any ... what it returns
+function Scope:shield(f, opts, ...)
+  sign.own(self, "s", "shield")
+  return require "runnel.rn.shield".shield(f, opts, ...)
+end
+
 ---Cancels all go blocks of the scope, including the body, as rn.cancel does. `rn.scope` waits until they have ended. If
 ---the body returns nevertheless, it returns the body's results; otherwise it raises the reason.
 ---@param reason? any the error that the go blocks get; by default "cancelled"

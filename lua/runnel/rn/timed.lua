@@ -1,4 +1,4 @@
----Streams in time: batch, rate, debounce.
+---Streams in time: batch, rate, debounce, throttle, sample.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -146,10 +146,12 @@ function timed.rate(ch, n, ms)
   return start("rate", pace, ch, n, ms)
 end
 
--- ---- debounce ----
+-- ---- the newest value, at a time ----
 
-local function settle(state, ch, ms)
-  local out, last, due = state.out, nil, nil
+-- Passes on the newest value when it is due, and drops those before it. `due_of(at, waits, passed)` is called with the
+-- time of a new value, whether an older one waits, and when the last one was taken; it returns when the value is due.
+local function settle(state, ch, due_of)
+  local out, last, due, passed = state.out, nil, nil, -math.huge
   local ops, never = operations(out, ch)
   while true do
     local value, i, err = choose(ops)
@@ -160,10 +162,17 @@ local function settle(state, ch, ms)
         if last ~= nil then put_while_open(out, last) end
         return ends.close(out, err, ch)
       end
-      last, due = value, now() + ms
-      if not state.timer then ops[2] = start_timer(state, ms) end
+      local at = now()
+      due = due_of(at, last ~= nil, passed)
+      last = value
+      if due - at < NANOSECOND then
+        stop_timer(state)
+        ops[2] = { out, last }
+      elseif not state.timer then
+        ops[2] = start_timer(state, due - at)
+      end
     elseif not state.timer then
-      ops[2], last = never, nil -- the value was taken
+      ops[2], last, passed = never, nil, now() -- the value was taken
     else
       local left = due - now()
       state.timer = false
@@ -172,17 +181,56 @@ local function settle(state, ch, ms)
   end
 end
 
+local DEBOUNCE = { leading = check.kinds.boolean, longest = check.kinds.ms(0) }
+
 ---Passes on a value of a channel once `ms` have passed without a new one, and drops earlier ones. Takes from the
 ---channel at any time: a waiting value is replaced by a new one.
 ---@generic T
 ---@param ch runnel.Channel<T> the channel to take from
 ---@param ms number
+---@param opts? { leading?: boolean, longest?: number } `leading`: a value that comes after a pause of `ms` is passed on
+---at once, and those after it as without. `longest`: how many ms a value waits at most, however many come after it
 ---@return runnel.Channel<T> values closes when `ch` does, after its last value, which waits no longer then, with its
 ---error if there is one. Closing it ends the debounce
-function timed.debounce(ch, ms)
+function timed.debounce(ch, ms, opts)
   check.chan(ch, "debounce: channel")
   check.ms(ms, 0, "debounce: ms")
-  return start("debounce", settle, ch, ms)
+  check.options(opts, DEBOUNCE, "debounce")
+  local leading, longest = opts and opts.leading, opts and opts.longest or math.huge
+  local quiet_at, first = -math.huge, nil -- when the channel is quiet; since when a value waits
+  return start("debounce", settle, ch, function(at, waits)
+    local is_quiet = at >= quiet_at
+    quiet_at = at + ms
+    if not waits then first = at end
+    if leading and is_quiet and not waits then return at end
+    return math.min(quiet_at, first + longest)
+  end)
+end
+
+---Passes on a value of a channel at once, and then at most one in any `ms`, the newest; drops those between.
+---@generic T
+---@param ch runnel.Channel<T> the channel to take from
+---@param ms number
+---@return runnel.Channel<T> values closes when `ch` does, after its last value, which waits no longer then, with its
+---error if there is one. Closing it ends the throttle
+function timed.throttle(ch, ms)
+  check.chan(ch, "throttle: channel")
+  check.ms(ms, 0, "throttle: ms")
+  return start("throttle", settle, ch, function(at, _, passed) return math.max(at, passed + ms) end)
+end
+
+---Passes on the newest value of a channel every `ms`, if there is a new one; drops those between.
+---@generic T
+---@param ch runnel.Channel<T> the channel to take from
+---@param ms number more than 0
+---@return runnel.Channel<T> values closes when `ch` does, after its last value, which waits no longer then, with its
+---error if there is one. Closing it ends the sample
+function timed.sample(ch, ms)
+  check.chan(ch, "sample: channel")
+  check.ms(ms, 0, "sample: ms")
+  if ms == 0 then error("sample: ms: more than 0 expected", 2) end
+  local began = now()
+  return start("sample", settle, ch, function(at) return began + ((at - began) // ms + 1) * ms end)
 end
 
 return timed

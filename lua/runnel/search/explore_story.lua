@@ -138,11 +138,16 @@ end
 -- The steps: each has who, is_marked, time, and did, a list. Also what each go block waits for at the end (`text`, and
 -- for a put `on`, its channel), and the go blocks whose values each channel then holds, in order.
 local function steps_of(event, found, kind_of_failure)
+  local places = {} -- what is written for each place
   local list, waits, holds, step, is_marked, wakes = {}, {}, {}, nil, false, nil
   for i = 1, math.huge do
     local kind, time, go, ch, seq, how, _, where = event(i)
     if not kind or kind == DEADLOCK and kind_of_failure == "deadlock" then break end
-    local place = where and (" (%s)"):format(short(where)) or ""
+    local place = where and places[where] or ""
+    if where and place == "" then
+      place = (" (%s)"):format(short(where))
+      places[where] = place
+    end
     if kind == PUT or kind == TAKE then
       holds[ch] = holds[ch] or {}
       if kind == PUT then table.insert(holds[ch], go) else table.remove(holds[ch], 1) end

@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local lib = require "runnel.sqlite.core"
 local thread = require "runnel.sqlite.sim_thread"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.sqlite.sqlite_values"
@@ -9,7 +10,7 @@ local values = require "runnel.sqlite.sqlite_values"
 local internal = core.internal
 local chan, now, sleep = core.chan, core.now, core.sleep
 local take = internal.moving.take
-local is_simulation, raise = internal.is_simulation, internal.raise
+local is_simulation, raise, are_plain = internal.is_simulation, internal.raise, lib.plain
 
 local asking = {}
 
@@ -139,7 +140,7 @@ function asking.ask(self, what, kind, news, sql, ...)
   if values.are_named(...) then
     return start(self.db, kind, sql, news, self.number, true, values.flatten(what, (...)))
   end
-  values.check(what, ...)
+  if not are_plain(...) then values.check(what, ...) end
   return start(self.db, kind, sql, news, self.number, false, ...)
 end
 

@@ -36,6 +36,7 @@ end
 ---@field err any? its error
 ---@field has_failed boolean
 ---@field forgets integer how often results of its name had been forgotten when it began
+---@field done runnel.Channel<any>? closes when it has ended, if a call waits for that
 local Run = {}
 
 -- Ends a call, and wakes the calls that wait for it. A cancelled call has no result: then another one calls the
@@ -45,7 +46,7 @@ function Run:__close(err)
   store.running[self.id] = nil
   if self.is_locked then store.locks:release(self.id) end
   if err ~= nil and not is_cancelled(err) then self.has_failed, self.err = true, err end
-  self.done:close()
+  if self.done then self.done:close() end
 end
 
 -- The longest pause between two checks whether another process has ended its call, in ms.
@@ -117,8 +118,8 @@ local function check_step(self, call, text, step, row)
 end
 
 -- The entry in the table; or nil, and whether there is an expired one.
-local function find(self, call, key, text, step, scope)
-  if call and call.is_run then return call:find(self.name, text, step, scope), false end
+local function find(self, call, key, text, step)
+  if call and call.is_run then return nil, false end -- `call_once` has found none
   local db = self.store.db
   local row
   if call then
@@ -215,6 +216,15 @@ local function outcome(entry)
   return value_of(entry)
 end
 
+-- A channel that closes when a call has ended.
+local function done_of(run)
+  if not run.done then
+    run.done = chan()
+    if run.store.db.disk then run.done:name "runnel.store" end -- so that stories do not tell of it
+  end
+  return run.done
+end
+
 -- Waits for running calls with the same key. Returns the entry of the first with a result that was not forgotten
 -- meanwhile; nil if none is left.
 local function wait_for_others(self, id)
@@ -222,7 +232,7 @@ local function wait_for_others(self, id)
   while true do
     local other = running[id]
     if not other then return nil end
-    take(other.done)
+    take(done_of(other))
     if other.entry and other.forgets == memory.forgets then return other.entry end
     if other.has_failed then error(other.err, 0) end
   end
@@ -230,12 +240,10 @@ end
 
 local function find_or_compute(self, call, key, text, id, step, scope, ...)
   local store, memory = self.store, self.memory
-  local done = chan()
-  if store.db.disk then done:name "runnel.store" end -- in a simulated world: so that stories do not tell of it
-  local run <close> = setmetatable({ store = store, id = id, done = done, forgets = memory.forgets }, Run)
+  local run <close> = setmetatable({ store = store, id = id, forgets = memory.forgets }, Run)
   store.running[id] = run
-  lock(run)
-  local entry, has_expired = find(self, call, key, text, step, scope)
+  if not (call and call.is_run) then lock(run) end -- the process has the run, so no other one has this step
+  local entry, has_expired = find(self, call, key, text, step)
   if not entry then
     if store.refuse and not call then store.refuse() end
     local inner = steps.scope(scope, self.name, text)
@@ -268,6 +276,8 @@ local function call_once(self, ...)
   local step, scope, id = nil, "", self.prefix .. text
   if call then
     step, scope = call:next(self.name, text)
+    local entry = call.is_run and call:find(self.name, text, step, scope)
+    if entry then return outcome(entry) end
     id = scope .. "\0" .. id
   end
   return outcome(wait_for_others(self, id) or find_or_compute(self, call, key, text, id, step, scope, ...))

@@ -82,12 +82,13 @@ end }
 
 -- Starts a run, for the program or for a run, whose step `of` that is.
 local function start(self, id, argument, form, data, priority, parent, of)
-  local id_form, id_data = values.encode(id, "the id")
-  local store, column, stream = self.store, table_of.key(self.name, id), table_of.stream(self.name)
-  local rows, err = store:attempt("last", table_of.start(priority,
-    { self.name, column, form, data, store:time(), stream, parent and parent.work.name, parent and parent.id },
-    { stream, id_form, id_data, values.size(id_data), store:time() }))
-  if not rows then return nil, err end
+  local store, stream, ref = self.store, table_of.stream(self.name), run_ref.new(self.store, self.name, id)
+  local rows, changes = store:attempt("last", table_of.start(ref, stream, form, data, priority, parent))
+  if not rows then return nil, changes end
+  if changes > 0 then
+    store:ring(stream)
+    return ref
+  end
   if not rows[1] and parent then
     parent:look_for_cancel()
     if parent.cancels then parent:raise_cancellation(of) end
@@ -99,8 +100,7 @@ local function start(self, id, argument, form, data, priority, parent, of)
     internal.raise(("start: there is a run %q of %s with another argument: it has %s, and this call has %s")
       :format(tostring(id), self.name, shown(row.form, row.value), shown(form, given)))
   end
-  store:ring(stream)
-  return run_ref.new(store, self.name, id)
+  return ref
 end
 
 ---Starts a run, unless there is one with that id: then it returns that one. It is on the disk when this returns. In the
@@ -225,7 +225,7 @@ local function continue(self, f, opts)
     return nil, err
   end
   self.work, self.kind, keeper.worker = work, "runs", self.worker
-  store:add_reader(stream, work)
+  store:add_reader(table_of.signals(name), work)
   guard.started(guard.go(guard.nothing, nil, work.follow, work), "runs")
   draining.add(store, self, read.drains)
   return true

@@ -221,6 +221,10 @@ local STREAMS <const> = with_checks [[
   create trigger runnel_message_removed after delete on runnel_message begin
     update runnel_stream set messages = max(0, messages - 1), bytes = max(0, bytes - old.bytes)
       where name = old.stream;
+  end;
+  create trigger runnel_message_forgotten after delete on runnel_message -- "when", since a "delete" fills a table
+  when exists (select 1 from runnel_delivery where stream = old.stream and seq = old.seq and holder is null)
+  begin
     delete from runnel_delivery where stream = old.stream and seq = old.seq and holder is null;
   end;
   create trigger runnel_delivery_done after delete on runnel_delivery
@@ -249,6 +253,7 @@ local RUNS <const> = with_checks [[
     note text,                         -- what the program says about it
     error text,                        -- of the last failure
     cancelled text,                    -- the reason for which it was cancelled, once it has been raised in it
+    priority integer not null default 0 $priority,
     parent text,                       -- the run that has started it: its name, and its id
     parent_id,
     primary key(name, id)) without rowid;
@@ -264,12 +269,20 @@ local RUNS <const> = with_checks [[
     value,
     made integer not null $time);
   create index runnel_signal_run on runnel_signal(name, id, signal, seq);
+  create trigger runnel_signal_heard after delete on runnel_signal when old.signal = char(2) begin
+    insert into runnel_signal(name, id, signal, form, made) select name, id, char(1), 'nil', old.made from runnel_run
+      where name = old.form and id = old.value and state not in ('done', 'failed', 'cancelled');
+    update runnel_delivery set due = old.made where stream = 'runnel-runs-' || old.form and holder is null
+      and due > old.made and seq = (select seq from runnel_run
+        where name = old.form and id = old.value and state in ('sleeping', 'waiting'));
+  end;
   create table runnel_schedule(        -- when runs start
     name text primary key,             -- of the schedule, and of its runs
     cron text,                         -- the five fields
     every integer $number,             -- ms, in place of them
     zone text not null,
     missed text not null,              -- once, all or none
+    overlap text not null default 'allow', -- allow, skip or queue
     last integer not null $time,       -- its last start, as it was planned; the next one is after it. Of `cron` by the
                                        -- clock of the machine, of `every` by that of the store
     paused integer $time,              -- until when nothing starts

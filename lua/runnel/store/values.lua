@@ -112,6 +112,14 @@ local function of_class(class, read, data)
   end }
 end
 
+-- The encoding and the class in a form.
+local function parts_of(form)
+  for name in pairs(CLASSES) do
+    if form:sub(-#name - 1) == " " .. name then return form:sub(1, -#name - 2), name end
+  end
+  return form, nil
+end
+
 ---The entry for the value in a row. Raises if that is damaged.
 ---@param form any
 ---@param data any
@@ -119,9 +127,7 @@ end
 function values.entry(form, data)
   form = tostring(form)
   local encoding, class = form, nil
-  for name in pairs(CLASSES) do
-    if form:sub(-#name - 1) == " " .. name then encoding, class = form:sub(1, -#name - 2), name end
-  end
+  if not READERS[form] then encoding, class = parts_of(form) end
   local read = READERS[encoding]
   if not read then damaged(("its form %q is unknown"):format(form)) end
   if encoding ~= "nil" then expect_bytes(data) end
@@ -162,6 +168,10 @@ end
 ---@return runnel.store.Entry? entry
 function values.encode(value, name)
   if value == nil then return "nil", nil, { data = nil } end
+  if type(value) ~= "table" then
+    local text = json.encode(value) -- nil: it has none, as bytes that are no text
+    if text and #text <= LONGEST_JSON then return "json", text, { data = value } end
+  end
   local class, plain = class_of(value)
   local suffix = class and " " .. class or ""
   local packed, problem = internal.pack(plain, name)

@@ -11,13 +11,17 @@ local bytecode = {}
 -- here.
 local MODULES = {
   "runnel", "runnel.all", "runnel.json", "runnel.xf",
-  "runnel.rn.alt", "runnel.rn.file_lines", "runnel.rn.frontier", "runnel.rn.leaks", "runnel.rn.metrics",
+  "runnel.rn.alt", "runnel.rn.file_lines", "runnel.rn.frontier", "runnel.internal.instruments", "runnel.rn.latest",
+  "runnel.rn.leaks",
+  "runnel.rn.metrics",
   "runnel.rn.mix", "runnel.rn.mult", "runnel.rn.operations", "runnel.rn.pipe", "runnel.rn.pipeline", "runnel.rn.pmap",
   "runnel.rn.priority_buffer", "runnel.rn.profile", "runnel.rn.pub", "runnel.rn.reduce", "runnel.rn.retry",
-  "runnel.rn.scope", "runnel.rn.thread", "runnel.rn.timed", "runnel.rn.traceparent",
+  "runnel.rn.scope", "runnel.rn.shield", "runnel.rn.supervise",
+  "runnel.rn.thread", "runnel.rn.timed", "runnel.rn.traceparent",
   "runnel.internal.backoff", "runnel.internal.check", "runnel.internal.decimal", "runnel.internal.ends",
   "runnel.internal.entries", "runnel.internal.exit",
   "runnel.internal.guard", "runnel.workers.pipeline_jobs", "runnel.internal.living", "runnel.internal.metrics_text",
+  "runnel.internal.ordered", "runnel.internal.world",
   "runnel.internal.pacer", "runnel.internal.remove", "runnel.internal.renamed", "runnel.internal.sendable",
   "runnel.internal.short", "runnel.internal.sign", "runnel.internal.time_limit",
   "runnel.internal.timed_out", "runnel.internal.trace_context",
@@ -29,12 +33,12 @@ local MODULES = {
   "runnel.threads.pool", "runnel.threads.pool_main", "runnel.threads.start",
   "runnel.threads.thread_function", "runnel.threads.thread_main",
   "runnel.threads.trace_threads",
-  "runnel.tracing.graph", "runnel.tracing.graph_forms",
+  "runnel.tracing.graph", "runnel.tracing.graph_forms", "runnel.tracing.in_parts",
   "runnel.tracing.trace_recorder",
   "runnel.tracing.trace_events", "runnel.tracing.trace_parts",
   "runnel.workers.workers", "runnel.workers.at_once", "runnel.workers.early",
-  "runnel.workers.failure", "runnel.workers.in_turn", "runnel.workers.calls",
-  "runnel.workers.taking",
+  "runnel.workers.failure", "runnel.workers.gathering", "runnel.workers.in_turn", "runnel.workers.calls",
+  "runnel.workers.lanes", "runnel.workers.taking",
 }
 
 local threads = 0 -- how many this state has started

@@ -3,6 +3,7 @@
 
 local core = require "runnel.core"
 local forms = require "runnel.tracing.graph_forms"
+local in_parts = require "runnel.tracing.in_parts"
 local recorder = core.internal.trace
 local check = require "runnel.internal.check"
 local renamed = require "runnel.internal.renamed"
@@ -44,14 +45,14 @@ local graph = {}
 
 -- ---- nodes and edges ----
 
-local function title(stats, names, unnamed)
+local function title(stats)
   if stats.name then return "chan: " .. stats.name end
-  return unnamed[stats.id] and ("chan: #%d (%s)"):format(stats.id, names[stats.id]) or "chan: #" .. stats.id
+  return stats.line and ("chan: #%d (%s)"):format(stats.id, stats.line) or "chan: #" .. stats.id
 end
 
 -- The go blocks that put on each channel and that take from it: id -> { n =, ends = set of texts }.
 local function ends_of(edges)
-  local all = {}
+  local all = in_parts.map()
   local function add(id, text)
     local found = all[id] or { n = 0, ends = {} }
     all[id] = found
@@ -59,7 +60,8 @@ local function ends_of(edges)
     found.ends[text] = true
     found.n = found.n + 1
   end
-  for _, edge in ipairs(edges) do
+  for i, edge in ipairs(edges) do
+    in_parts.rest(i)
     if edge.channel and edge.puts > 0 then add(edge.channel, "put " .. edge.name) end
     if edge.channel and edge.takes > 0 then add(edge.channel, "take " .. edge.name) end
   end
@@ -79,13 +81,14 @@ end
 -- does the same with the group's first channel. So channels that a program makes for each job are one group, although
 -- some have had no take yet.
 local function alike(list, ends)
-  table.sort(list, function(a, b)
+  list = in_parts.sort(list, function(a, b)
     local more, less = (ends[a.id] or NO_ENDS).n, (ends[b.id] or NO_ENDS).n
     if more ~= less then return more > less end
     return a.id < b.id
   end)
   local lists = {}
-  for _, stats in ipairs(list) do
+  for k, stats in ipairs(list) do
+    in_parts.rest(k)
     local found
     for i = 1, math.min(#lists, 16) do
       if covers(ends[lists[i][1].id] or NO_ENDS, ends[stats.id] or NO_ENDS) then
@@ -102,47 +105,46 @@ local function alike(list, ends)
   return lists
 end
 
-local function sum(list, field)
-  local total = 0
-  for _, stats in ipairs(list) do total = total + (stats[field] or 0) end
-  return total
-end
-
 -- Names before 1.0.
 local Node = { __index = renamed.fields("node", { puts = "puts_waiting", takes = "takes_waiting" }) }
 
 -- The node of channels that are alike, or of one channel.
 local function channel_node(list, name)
   local first, is_closed = list[1], true
-  for _, stats in ipairs(list) do is_closed = is_closed and stats.closed end
+  local sums = { values = 0, capacity = 0, puts_waiting = 0, takes_waiting = 0 }
+  for i, stats in ipairs(list) do
+    in_parts.rest(i)
+    is_closed = is_closed and stats.closed
+    for field, sum in pairs(sums) do sums[field] = sum + (stats[field] or 0) end
+  end
   return setmetatable({ kind = "channel", key = "channel " .. first.id, id = first.id, name = name,
-    values = sum(list, "values"), capacity = sum(list, "capacity"), buffer = first.buffer,
-    puts_waiting = sum(list, "puts_waiting"), takes_waiting = sum(list, "takes_waiting"),
-    closed = is_closed, count = #list > 1 and #list or nil, channel = #list == 1 and first.channel or nil }, Node)
+    values = sums.values, capacity = sums.capacity, buffer = first.buffer, puts_waiting = sums.puts_waiting,
+    takes_waiting = sums.takes_waiting, closed = is_closed, count = #list > 1 and #list or nil,
+    channel = #list == 1 and first.channel or nil }, Node)
 end
 
 -- Adds a node for each channel that has a name, and for each group of channels without one. by_key then has the node of
 -- each channel.
 local function add_channels(nodes, by_key, edges)
-  local names, unnamed = recorder.names()
   local places, order, ends = {}, {}, ends_of(edges)
-  for _, ch in ipairs(recorder.chans()) do
-    local ok, stats = pcall(ch.stats, ch)
-    if ok then
-      stats.channel = ch
-      local place = not stats.name and unnamed[stats.id] and names[stats.id] or stats.id
-      if not places[place] then
-        places[place] = {}
-        order[#order + 1] = place
-      end
-      table.insert(places[place], stats)
+  for stats, ch, name, unnamed in in_parts.channels() do
+    stats.channel, stats.line = ch, unnamed and name or nil
+    local place = not stats.name and stats.line or stats.id
+    if not places[place] then
+      places[place] = {}
+      order[#order + 1] = place
     end
+    table.insert(places[place], stats)
   end
-  for _, place in ipairs(order) do
+  for i, place in ipairs(order) do
+    in_parts.rest(i)
     for _, list in ipairs(alike(places[place], ends)) do
-      local node = channel_node(list, #list > 1 and "chan: " .. place or title(list[1], names, unnamed))
+      local node = channel_node(list, #list > 1 and "chan: " .. place or title(list[1]))
       nodes[#nodes + 1] = node
-      for _, stats in ipairs(list) do by_key["channel " .. stats.id] = node end
+      for k, stats in ipairs(list) do
+        in_parts.rest(k)
+        by_key["channel " .. stats.id] = node
+      end
     end
   end
 end
@@ -165,7 +167,8 @@ local function name_of(entry)
 end
 
 local function add_blocks(nodes, by_key)
-  for _, entry in ipairs(core.ps()) do
+  for i, entry in ipairs(core.ps()) do
+    in_parts.rest(i)
     local node = go_node(nodes, by_key, name_of(entry))
     node.count = node.count + 1
     local what = entry.operation or entry.state
@@ -201,7 +204,8 @@ local function add_edges(nodes, by_key, list, edges)
       nodes[#nodes + 1] = by_key[key]
     end
   end
-  for _, edge in ipairs(list) do
+  for i, edge in ipairs(list) do
+    in_parts.rest(i)
     local key = edge.channel and "channel " .. edge.channel or "result " .. edge.result
     local node = by_key[key]
     if node then -- else the channel has been collected
@@ -224,7 +228,8 @@ end
 
 local function find(nodes, by_key, edges)
   local inputs, outputs, findings = {}, {}, {}
-  for _, edge in ipairs(edges) do
+  for i, edge in ipairs(edges) do
+    in_parts.rest(i)
     local from, to = by_key[edge.from], by_key[edge.to]
     local side, node, ch = outputs, from, to
     if from.kind == "channel" then side, node, ch = inputs, to, from end
@@ -247,7 +252,8 @@ local function find(nodes, by_key, edges)
     table.sort(met, function(a, b) return a.id < b.id end)
     return met
   end
-  for _, node in ipairs(nodes) do
+  for i, node in ipairs(nodes) do
+    in_parts.rest(i)
     if node.kind == "go" then
       local full, empty = all(inputs[node], forms.is_full), all(outputs[node], forms.is_empty)
       local blocked = all(outputs[node], forms.is_full)
@@ -275,11 +281,12 @@ local holding = false
 function graph.count(on)
   if on == holding then return end
   holding = on
-  if on then recorder.hold "e" else recorder.release "e" end
   last = { time = on and core.now() or nil, totals = {} }
+  if on then in_parts.hold "e" else recorder.release "e" end
 end
 
----Returns the graph as it is now. The first call starts counting what go blocks put and take, so its graph has no edges
+---Returns the graph. A long one is made in parts, between which other go blocks run: each number in it was true at some
+---time during the call. The first call starts counting what go blocks put and take, so its graph has no edges
 ---unless the monitor has been counting. `rn.graph(false)` stops counting.
 ---@param on? boolean false stops counting
 ---@return runnel.graph.Graph? graph nil for false
@@ -292,9 +299,9 @@ function graph.graph(on)
     return nil
   end
   graph.count(true)
-  local nodes, by_key, edges = {}, {}, {}
+  local nodes, by_key, edges = {}, in_parts.map(), {}
   local list, lost = recorder.edges()
-  table.sort(list, function(a, b)
+  list = in_parts.sort(list, function(a, b)
     if a.channel ~= b.channel then return (a.channel or math.huge) < (b.channel or math.huge) end
     return a.name < b.name or a.name == b.name and (a.result or "") < (b.result or "")
   end)
@@ -305,7 +312,8 @@ function graph.graph(on)
   for _, edge in ipairs(edges) do used[edge.from], used[edge.to] = true, true end
   -- Go blocks that neither put nor take are shown, too; the main program only if it does.
   local shown = {}
-  for _, node in ipairs(nodes) do
+  for i, node in ipairs(nodes) do
+    in_parts.rest(i)
     if used[node.key] or node.kind == "go" and (node.count or 0) > 0 or node.id then shown[#shown + 1] = node end
   end
   return setmetatable({ nodes = shown, edges = edges, findings = find(shown, by_key, edges), lost = lost }, Graph)

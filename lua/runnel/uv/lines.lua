@@ -7,8 +7,7 @@ local guard = require "runnel.internal.guard"
 local loop = require "runnel.uv.loop"
 
 local byte, find, sub, concat = string.byte, string.find, string.sub, table.concat
-local alts, offer_lines = core.internal.moving.alts, core.internal.offer_lines
-local PRIORITY = { priority = true }
+local put_while_open, offer_lines = core.internal.moving.put_while_open, core.internal.offer_lines
 
 local lines = {}
 
@@ -40,12 +39,7 @@ function lines.chan(where) return loop.chan(where, BUFFERED) end
 -- Makes a function that puts a line and returns whether it was accepted. If the channel closes while the put waits, the
 -- function returns false, so that the go block can end and its descriptor is closed.
 local function putter(out)
-  local put = { out }
-  local ops = { out:done(), put }
-  return function(line)
-    put[2] = line
-    return alts(ops, PRIORITY) or false
-  end
+  return function(line) return put_while_open(out, line) end
 end
 
 local function too_long(out, max, name, unread)

@@ -17,6 +17,7 @@ local SHORT = 1024 * 1024
 ---@field out runnel.Channel<string>
 ---@field unread runnel.uv.Unread what it has got
 ---@field rest? string what the reader before has left
+---@field ahead? runnel.uv.Reader takes from `out`, and may have bytes that were not taken
 ---@field given boolean the rest is not its own any more
 local Reading = {}
 Reading.__index = Reading
@@ -57,12 +58,22 @@ function standard.reading(fd, out, after)
   return self
 end
 
+---Registers what takes from the channel of a descriptor, which may have bytes that were not taken.
+---@param fd any
+---@param out runnel.Channel<string>
+---@param ahead runnel.uv.Reader
+function standard.read_ahead(fd, out, ahead)
+  local reading = last[fd]
+  if reading and reading.out == out then reading.ahead = ahead end
+end
+
 ---Ends reading: what was not handed out is there for the next reader, of a file also in another program.
 ---@param err? any the error with which the channel closes, if it is open
 function Reading:give_back(err)
   if self.given then return end
   self.given = true
   local text = self.unread:back(err)
+  if self.ahead then text = self.ahead:give_back() .. text end
   if text == "" or self.rest == nil and go_back(self.fd, #text) then return end
   self.rest = text .. (self.rest or "")
 end

@@ -27,6 +27,7 @@ local KEPT = 64 * 1024
 ---@field input_lines? runnel.Channel<string> the lines of those, if the reader reads lines
 ---@field is_shared boolean the program has made `input`
 ---@field unread? runnel.uv.Unread what such a reader has got
+---@field ahead? runnel.uv.Reader takes from `input`, and may have bytes that were not taken
 ---@field over boolean there is nothing more to read
 ---@field over_err? any the error with which reading ended
 ---@field reading boolean luv reads
@@ -233,6 +234,10 @@ local function end_reader(self, why)
   self.input, self.input_lines, self.unread = nil, nil, nil
   if not lines_of then input:close(why) end
   local text = self.is_shared and "" or drain(input) -- a shared one has chunks of other streams, too
+  if self.ahead then
+    text = self.ahead:give_back() .. text
+    self.ahead = nil
+  end
   if lines_of then
     input:close()
     text = lines_of:back(why)
@@ -283,7 +288,7 @@ local function replaced(self) return (self.name or "stream") .. ": another call 
 ---@return runnel.Channel<string> chunks
 function Stream:read(ch)
   sign.own(self, "conn", "read")
-  if self.input and not self.input_lines then return self.input end
+  if self.input and not self.input_lines and not self.ahead then return self.input end
   end_reader(self, replaced(self))
   return begin_reader(self, ch)
 end
@@ -318,7 +323,7 @@ end
 function Stream:suspend()
   local input = self.input
   local waits = input and (#input > 0 or input:stats().puts_waiting > 0)
-  if self.held or waits or self.unread and self.unread:rest() ~= "" then
+  if self.held or waits or self.ahead and self.ahead.size > 0 or self.unread and self.unread:rest() ~= "" then
     return "earlier input was not taken, and it was not encrypted"
   end
   if not self.reading then return nil end
@@ -361,7 +366,7 @@ function stream.new(handle, name, one_way)
   local self = setmetatable({
     handle = handle, name = name, one_way = one_way, reading = false, dropped = 0, over = false, is_shared = false,
     -- Makes room for later fields.
-    input = nil, slot = nil, held = nil, output = nil, ended = nil, source_error = nil,
+    input = nil, slot = nil, held = nil, ahead = nil, output = nil, ended = nil, source_error = nil,
   }, Stream)
   loop.keep(handle, self)
   return self

@@ -93,6 +93,7 @@ function calls.call(worker, value)
   local pool = worker.pool
   local begun = pool.begins_later and time_limit.begun
   if pool.renews_put then pool:renew_put(worker) end
+  if pool.lanes then pool.lanes:enter(worker, value) end
   if pool.limit and not begun then pool.limit:begin(worker) end
   worker.tries_again = worker.tried + 1 < pool.tries
   local result, output = call_function(worker, pool, value, begun)

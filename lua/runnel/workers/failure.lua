@@ -13,7 +13,7 @@ local at_rest = calls.at_rest
 local failure = {}
 
 -- The phases in which a failure counts; for others the worker's activity counts.
-local PHASES = { send = "job", turn = "job", pause = "job", idle = "take", gate = "take" }
+local PHASES = { lane = "job", send = "job", turn = "job", pause = "job", idle = "take", gate = "take" }
 
 ---The beginning of a worker's next go block that repeats the last action.
 ---@param phase string

@@ -57,7 +57,7 @@ local in_turn = {}
 ---@return runnel.internal.Order
 function in_turn.new(pool, window, first)
   local keeps_order, most = window ~= nil, window or math.huge
-  local list, from, emit = pool.workers, pool.from, pool.emit
+  local list, from, emit, lanes = pool.workers, pool.from, pool.emit, pool.lanes
 
   -- Who takes.
   local taker = first -- the worker that waits for a value
@@ -137,6 +137,7 @@ function in_turn.new(pool, window, first)
 
     while true do
       if not has_job then
+        if lanes then lanes:leave(worker) end
         -- idle -> take. Nothing may run between the look at the pool and the wait: the worker would miss a nudge
         -- (workers.lua). So it polls first, since only a take that can complete lets others run.
         while taker or called and called ~= worker or started - delivered >= most do

@@ -19,6 +19,7 @@ local early = require "runnel.workers.early"
 local failure = require "runnel.workers.failure"
 local guard = require "runnel.internal.guard"
 local in_turn = require "runnel.workers.in_turn"
+local lanes = require "runnel.workers.lanes"
 local calls = require "runnel.workers.calls"
 local time_limit = require "runnel.internal.time_limit"
 local taking = require "runnel.workers.taking"
@@ -45,6 +46,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field tries? integer
 ---@field retry? number
 ---@field timeout? number
+---@field key? fun(value: any): any jobs of the same key run in order, one at a time (lanes)
 ---@field main fun(worker: runnel.internal.Worker, run: function) calls run(worker); may wait
 ---@field emit fun(value: any, output: any, worker: runnel.internal.Worker, is_helper: boolean|nil) gets what cannot
 ---simply be put, by a go block that a job has started if is_helper; may wait
@@ -78,9 +80,10 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field job function|false what it calls with a value, if nothing else is to be done
 ---@field step function|false the same for a step
 ---@field state any the program's; `main` sets it
----@field at string|nil what it does: "idle" (waits until it may take), "gate" (until the pool is not paused), "pause"
----(before the next try), "turn" (a job that puts, until the results before it have left), "handler", "put", "held" (it
----has no go block, and a value that has failed), "main" (in `main`, outside `run`), "end"; nil: what phase_of says
+---@field at string|nil what it does: "idle" (waits until it may take), "lane" (until it may call), "gate" (until the
+---pool is not paused), "pause" (before the next try), "turn" (a job that puts, until the results before it have
+---left), "handler", "put", "held" (it has no go block, and a value that has failed), "main" (in `main`, outside `run`),
+---"end"; nil: what phase_of says
 ---@field hand function
 ---@field next string|nil with what its next go block begins, if that is not a take
 ---@field instead function|nil what its handler is
@@ -91,6 +94,10 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field after any the one after its own
 ---@field tries_again boolean its job is tried again if it raises, so the core writes no traceback (errors/error.c)
 ---@field late any|false the error of its job, which was cancelled because it is late
+---@field lane runnel.internal.Lane|false where it is, from its value on
+---@field has_place boolean it may call the function
+---@field gate runnel.Channel<any>|false where it waits for that
+---@field ticket integer the number of its value in a pool with keys
 ---@field held? runnel.internal.Failure
 ---@field dropped boolean the result of its job is dropped, and its failure, too
 ---@field retired boolean
@@ -106,6 +113,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field order runnel.internal.Order|nil if only one worker at a time takes
 ---@field limit runnel.internal.Limit|nil
 ---@field begins_later boolean the time of a job is limited, and begins later than its call (time_limit.is_later)
+---@field lanes runnel.internal.Lanes|nil only if its jobs have keys
 ---@field got integer how many values were taken, but by exchange
 ---@field by_exchange boolean values are taken by exchange: from a channel, or an iterator that never waits
 ---@field keeps boolean what a step puts leaves when it returns
@@ -117,7 +125,7 @@ local workers = { FINISHED = calls.FINISHED }
 
 -- Whether only one of n workers takes at a time.
 local function needs_order(pool, n)
-  return not pool.is_source and (not pool.by_exchange or pool.window and n > 1)
+  return not pool.is_source and (not pool.by_exchange or pool.lanes or pool.window and n > 1)
 end
 
 ---Makes a pool of workers; nothing runs before its method start.
@@ -135,7 +143,12 @@ function workers.new(spec)
     begins_later = spec.timeout ~= nil and time_limit.is_later(spec.job),
     keeps = spec.timeout ~= nil or spec.tries ~= nil and spec.tries > 1, numbers = 0, newest = nil,
     paused = false, finishing = false, gate = nil, early = early.new(), got = 0, order = nil, renews_put = false,
+    lanes = nil,
   }, Pool)
+  if spec.key then
+    pool.lanes = lanes.new(spec.what, spec.n, spec.key)
+    pool.n, pool.lazy = spec.window or lanes.width(spec.n), true
+  end
   pool.renews_put = pool.is_step and pool.keeps
   if needs_order(pool, pool.n) then pool.order = in_turn.new(pool, pool.window) end
   return pool
@@ -163,6 +176,7 @@ local function leave(worker)
   local pool = worker.pool
   local list = pool.workers
   worker.at, worker.block = "end", false
+  if worker.lane then pool.lanes:leave(worker) end
   -- The last worker takes this one's place in the list, so that the cost does not depend on their number.
   local place, last = worker.place, list[#list]
   if place then
@@ -229,7 +243,7 @@ end
 -- Lets a worker call the pool's function.
 local function work_with(worker)
   local pool = worker.pool
-  local is_special = worker.dropped or pool.limit or pool.done or pool.tries > 1
+  local is_special = worker.dropped or pool.limit or pool.done or pool.tries > 1 or pool.lanes
   worker.job = not (is_special or pool.is_step) and pool.job
   worker.step = not (is_special or pool.keeps or pool.renews_put) and pool.is_step and pool.job
 end
@@ -247,7 +261,7 @@ function Pool:add_worker()
     exchange = of_worker.new(add_another), block = false, put = false, call = false, to = false, job = false,
     step = false, at = nil, hand = at_rest, value = nil, seq = nil, result = nil, output = nil, next = nil,
     instead = nil, kept = nil, late = false, deadline = false, tries_again = false, dropped = false, retired = false,
-    place = false, before = false, after = false,
+    place = false, before = false, after = false, lane = false, has_place = false, gate = false, ticket = 0,
   }
   work_with(worker)
   spawn(worker)
@@ -377,6 +391,11 @@ function Pool:release(worker, instead) revive(worker, instead) end -- luacheck: 
 ---Changes the number of workers. Surplus workers end after their job, unless they are needed again.
 ---@param count integer
 function Pool:resize(count)
+  if self.lanes then
+    self.lanes.n = count
+    self.lanes:serve()
+    count = lanes.width(count)
+  end
   if not self.order and needs_order(self, count) then
     self.order = in_turn.new(self, self.window, self.workers[1])
     for _, worker in ipairs(self.workers) do put_on(worker) end

@@ -36,7 +36,7 @@ local LIMITS <const> = {
   { "up to 64 files are kept open until they are read", "lua/runnel/uv/follow.lua", "MOST_KEPT = 64\n" },
   { "Other drivers wait at most 10 ms at a time while a port is open.", "csrc/blocks/driver.c",
     "MAX_WAIT_NO_WAKEUP_MS = 10 " },
-  { "and lets other go blocks run after each 500", "lua/runnel/rn/metrics.lua", "PART <const> = 500 " },
+  { "and lets other go blocks run after each 500", "lua/runnel/tracing/in_parts.lua", "PART <const> = 500\n" },
   { "A program that has not ended after 5 s says on stderr what it still waits for", "lua/runnel/internal/sigterm.lua",
     "patience = 5000 " },
   { "The state waits for them for a second", "csrc/lua/state/lua_thread.c", "PATIENCE = 1000 * CLOCK_MS" },

@@ -96,7 +96,7 @@ describe("the documents say of time", function()
       return n
     end
     assert.equal(1999999, rounds(rn.yield)) -- of 10 million steps
-  end)
+  end, "#heavy")
 
   claim("So after 100,000 steps without a jump", function()
     sim.run(function()

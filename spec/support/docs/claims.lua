@@ -17,10 +17,11 @@ end
 
 ---Makes the function by which a spec file declares its claims.
 ---@param it fun(name: string, body: function) busted's, or pending
----@return fun(words: string, check: function) claim fails unless a document says `words` and `check` passes
+---@return fun(words: string, check: function, tags?: string) claim fails unless a document says `words` and `check`
+---passes; `tags` are tags of its spec
 return function(it)
-  return function(words, check)
-    it(words, function()
+  return function(words, check, tags)
+    it(words .. (tags and " " .. tags or ""), function()
       assert(text():find(words, 1, true), "no document says this any more")
       check()
     end)

@@ -196,6 +196,7 @@ luacats.show = show
 ---@class spec.luacats.World
 ---@field classes table<string, { params: string[], parents: table[], fields: table<string, table>, functions: table }>
 ---@field aliases table<string, table>
+---@field by_name table<string, spec.luacats.Function[]> all functions with parameters, by the last part of their names
 ---@field problems string[]
 
 -- The annotations of a file: each with the lines that continue it because a bracket is open.
@@ -376,6 +377,10 @@ local function read_file(world, uses, path)
       if params then check_params(world, f, params, has_rest) end
       if of and name then of.functions[name] = of.functions[name] or f end
       f.is_method = separator == ":"
+      if name and f.params[1] then
+        world.by_name[name] = world.by_name[name] or {}
+        table.insert(world.by_name[name], f)
+      end
     end)
     if not ok then world.problems[#world.problems + 1] = ("%s: %s"):format(place, problem) end
   end)
@@ -385,7 +390,7 @@ end
 ---@param paths string[]
 ---@return spec.luacats.World
 function luacats.read(paths)
-  local world, uses = { classes = {}, aliases = {}, problems = {} }, {}
+  local world, uses = { classes = {}, aliases = {}, by_name = {}, problems = {} }, {}
   for _, path in ipairs(paths) do read_file(world, uses, path) end
   for _, alias in pairs(world.aliases) do
     uses[#uses + 1] = { type = alias.type, place = alias.place, generics = {} }

@@ -16,19 +16,23 @@ local never = {
     http.cors http.limit http.within req:events http.events]],
   http = [[http.stream http.cookies http.fake http.null http.array http.close_idle res.status res.headers res.body
     res.url res:json jar:add jar:all]],
-  io = [[uv.spawn p.exit p.pid p.stdin p.stdout p.stderr p:close p:stop p:kill uv.lines
+  io = [[uv.reader reader:lines reader:pieces reader:close
+    uv.spawn p.exit p.pid p.stdin p.stdout p.stderr p:close p:stop p:kill uv.lines
     rn.each_line uv.read uv.follow uv.write uv.list uv.watch uv.listen conn:read conn:lines conn:writer
     conn:shutdown conn:close conn:peer conn:address uv.resolve uv.signal uv.ticker]],
   -- keepers.stage waits for what the keeper's `open` waits for.
   keepers = "keepers.stage keepers.report keepers.on_close keepers.is_cancelled keepers.error_text",
+  csv = "csv.rows csv.decode csv.encode",
   json = "json.encode json.decode json.null json.array",
-  metrics = "rn.metrics m:text m:answer",
+  metrics = [[rn.metrics m:text m:answer rn.counter rn.gauge rn.histogram c:add g:set g:add g:remove h:observe]],
   monitor = "monitor.listen m.url m.port m:close",
   nats = [[conn:publish conn:inbox conn:events conn:stats conn:close conn:on_event conn:on_close conn:on_drain
     conn:beat conn:unbeat conn.max_payload conn.url conn:subscribe sub:close sub:drain sub:stats m:respond]],
   operations = [[rn.into rn.reduce rn.transduce rn.pipe rn.merge rn.onto_chan rn.to_chan rn.split rn.map rn.take
-    rn.mult rn.mix rn.pub rn.batch rn.rate rn.debounce rn.multiplex rn.broadcast
+    rn.mult rn.mix rn.pub rn.batch rn.rate rn.debounce rn.throttle rn.sample rn.latest latest:get latest:tap
+    rn.multiplex rn.broadcast
     m:tap m:untap m:untap_all m:admix m:unmix m:unmix_all m:toggle m:solo_mode p:sub p:unsub p:unsub_all]],
+  otlp = "otlp.start exporter:stop exporter:stats",
   pipelines = [[rn.pmap rn.pmap_unordered rn.frontier rn.pipeline_async rn.pipeline_async_unordered rn.pipeline
     rn.pipeline_blocking]],
   queues = "queue:dead",

@@ -28,6 +28,13 @@ local core = {
   end,
   ["pipelines rn.retry"] = function(_, call) call(rn.retry, rn.sleep, nil, 1) end,
   ["profile rn.profile"] = function(_, call) call(rn.profile, function() rn.sleep(1) end) end,
+  ["scopes rn.shield"] = function(_, call) call(rn.shield, rn.sleep, nil, 1) end,
+  ["scopes s:shield"] = function(_, call)
+    rn.scope(function(scope) call(scope.shield, scope, rn.sleep, nil, 1) end)
+  end,
+  ["scopes rn.supervise"] = function(_, call)
+    call(rn.supervise, { { "a", function() rn.sleep(1) end, again = "never" } })
+  end,
   ["scopes rn.scope"] = function(_, call) call(rn.scope, function(scope) scope:go(rn.sleep, 1) end) end,
   ["time rn.sleep"] = function(_, call) call(rn.sleep, 1) end,
 }
@@ -60,6 +67,18 @@ of_database("db:close", function(db, call) call(db.close, db) end)
 
 -- `s.path` is that of a file, `s.port` a port of a server that sends back what it gets, `s.command` a command.
 local io = {
+  ["io reader:read"] = function(s, call)
+    local r <close> = require "runnel.uv".reader(s.path)
+    call(r.read, r, 1)
+  end,
+  ["io reader:read_until"] = function(s, call)
+    local r <close> = require "runnel.uv".reader(s.path)
+    call(r.read_until, r, "x")
+  end,
+  ["io reader:line"] = function(s, call)
+    local r <close> = require "runnel.uv".reader(s.path)
+    call(r.line, r)
+  end,
   ["io uv.connect"] = function(s, call) call(require "runnel.uv".connect, "127.0.0.1", s.port) end,
   ["io uv.run"] = function(s, call) call(require "runnel.uv".run, { s.command }) end,
   ["io conn:write"] = function(s, call)
@@ -134,6 +153,16 @@ end
 http["http-services part:read"] = function(s, call) with_part(s, function(part) call(part.read, part) end) end
 http["http-services part:save"] = function(s, call)
   with_part(s, function(part) call(part.save, part, s.path or os.tmpname()) end)
+end
+http["otlp exporter:drain"] = function(s, call)
+  local collector = assert(require "runnel.http".serve(s.free_port, function()
+    rn.sleep(50)
+    return 200
+  end, { host = "127.0.0.1" }))
+  local exporter = require "runnel.otlp".start(collector.url, { traces = false })
+  call(exporter.drain, exporter)
+  collector:close()
+  rn.metrics(false)
 end
 http["http-server server:drain"] = function(s, call)
   local lib = require "runnel.http"

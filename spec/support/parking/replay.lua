@@ -1,6 +1,6 @@
--- lua replay.lua: prints how each call of parks.lua and keepers.lua goes in a simulation, twice, as sim.explore tells
--- it: where, its name, and the whole story in one line. Each process must print the same, and the second time must be
--- like the first.
+-- lua replay.lua [N]: prints how each call, or each Nth call, of parks.lua and keepers.lua goes in a simulation, twice,
+-- as sim.explore tells it: where, its name, and the whole story in one line. Each process must print the same, and the
+-- second time must be like the first.
 
 local endings = require "spec.support.endings"
 local keepers = require "spec.support.parking.keepers"
@@ -19,12 +19,17 @@ local function story(where, kind, f, keeper)
   return (tostring(message):gsub("\n%s*", " | "))
 end
 
+local step, calls = tonumber(arg[1]) or 1, 0
+
 local function tell(where, kind, list, keeper)
   local names = {}
   for name in pairs(list) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do
-    for _ = 1, 2 do print(where, keeper or kind, name, story(where, kind, list[name], keeper)) end
+    calls = calls + 1
+    for _ = 1, calls % step == 0 and 2 or 0 do
+      print(where, keeper or kind, name, story(where, kind, list[name], keeper))
+    end
   end
 end
 

@@ -32,6 +32,17 @@ add("m", {}, function(f)
   rn.metrics(false)
 end)
 
+add("c", {}, function(f) f(rn.counter("signs_total", "For a spec.")) end)
+add("g", {}, function(f) f(rn.gauge("signs", "For a spec.")) end)
+add("h", {}, function(f) f(rn.histogram("signs_size", "For a spec.")) end)
+
+add("exporter", { "http" }, function(f)
+  local exporter = require "runnel.otlp".start("http://127.0.0.1:1")
+  f(exporter)
+  exporter:stop()
+  rn.metrics(false)
+end)
+
 add("p", {}, function(f) f(rn.profile(function() end)) end)
 
 add("g", {}, function(f)
@@ -130,6 +141,10 @@ add("res", { "luv", "http" }, function(f)
     if has.server then f(assert(has.http.get(has.url))) end
   end)
 end)
+
+add("latest", {}, function(f) f(rn.latest(rn.chan())) end)
+
+add("reader", { "luv" }, function(f) f(require("runnel.uv").reader(rn.chan())) end)
 
 add("conn", { "luv", "http" }, function(f)
   with_server(function(has)

@@ -12,8 +12,9 @@ local NAMED, LONGEST = 8, 60
 
 -- Functions of the library that take from one channel until it closes, or from several.
 local READERS = {
-  batch = true, debounce = true, into = true, map = true, merge = true, pipe = true, pmap = true,
-  pmap_unordered = true, rate = true, reduce = true, split = true, take = true, transduce = true,
+  batch = true, debounce = true, into = true, latest = true, map = true, merge = true, pipe = true, pmap = true,
+  pmap_unordered = true, rate = true, reduce = true, sample = true, split = true, take = true, throttle = true,
+  transduce = true,
 }
 
 local deadlock = {}

@@ -13,6 +13,7 @@ local guard = require "runnel.internal.guard"
 local run_steps = require "runnel.store.runs.run_steps"
 local run_work = require "runnel.store.runs.run_work"
 local steps = require "runnel.store.steps"
+local table_of = require "runnel.store.runs.run_table"
 
 local internal = core.internal
 
@@ -106,11 +107,11 @@ end
 
 -- Repeats a run. Returns what is wrong; nil: the program can continue it.
 local function replay(work, row)
-  local run, ended, outcome = run_steps.new(work, row), core.chan(), nil
-  run.is_check, run.call = true, {}
+  local run, ended, outcome = run_steps.new(work, row, table_of.key(work.name, row.id)), core.chan(), nil
+  run.is_check, run.call, row.has_steps = true, {}, 1
   core.go(function()
     run.block = steps.block()
-    local ok, err = pcall(run.load, run)
+    local ok, err = pcall(run.load, run, true)
     run_steps.set_context(run)
     outcome = ok and run_work.call(work, run) or { failed = true, err = err }
     ended:close()

@@ -20,12 +20,12 @@ run_look.STATES = { "ready", "running", "sleeping", "waiting", "retrying", "bloc
 ---@field workers integer how many processes continue them
 ---@field paused boolean
 
----A step of a run that is in the file, or one that waits.
+---A step of a run that is in the file, or one that waits. One that is being done is in it after a second.
 ---@class runnel.store.RunStep
 ---@field step string as in 'mail["alice"]'
 ---@field name string of the function
 ---@field number? integer its place among the steps of the run's own go block; nil: it is a step of another one
----@field state "done"|"failed"|"sleeping"|"waiting"|"retrying"|"cancelled"
+---@field state "done"|"failed"|"sleeping"|"waiting"|"retrying"|"running"|"ready"|"cancelled"
 ---@field began? integer in ms since 1970; nil: unknown
 ---@field ended? integer nil: it has not ended
 ---@field took? integer ms, until now if it has not ended
@@ -149,7 +149,7 @@ local function failures_of(row)
 end
 
 -- A row of run_table.STEPS as a step, at a time. `over`: when the run has ended.
-local function step_of(row, scope, time, over)
+local function step_of(row, scope, time, over, is_running)
   local name, key = row.name, table_of.key_text(row)
   if row.scope == scope .. " > version" then name, key = "version", ("%q"):format(row.name) end
   local step = {
@@ -158,7 +158,8 @@ local function step_of(row, scope, time, over)
   }
   if row.is_tried then
     step.failures, step.result = failures_of(row)
-    step.state, step.ended = "retrying", nil
+    step.state, step.ended = step.failures > 0 and "retrying" or is_running and "running" or "ready", nil
+    if step.failures == 0 then step.failures = nil end
   elseif row.expires then -- a sleep, or a wait that may end
     step.ended = name == "sleep" and row.expires <= time and row.expires or nil
     if not step.ended then step.state = name == "sleep" and "sleeping" or "waiting" end
@@ -225,8 +226,9 @@ function run_look.steps(store, scope, state)
   local time, steps, over = store:time(), {}, ENDED[state.state] and state.since or nil
   local rows, tried = sorted(all, scope)
   for i, row in ipairs(rows) do
-    steps[i] = step_of(row, scope, time, over)
-    if tried[row] then steps[i].failures = failures_of(tried[row]) end
+    steps[i] = step_of(row, scope, time, over, state.state == "running")
+    local failures = tried[row] and failures_of(tried[row]) or 0
+    if failures > 0 then steps[i].failures = failures end
   end
   add_last(steps, state, time)
   return steps, rows

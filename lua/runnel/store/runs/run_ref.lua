@@ -4,7 +4,7 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local decimal = require "runnel.internal.decimal"
 local look = require "runnel.store.runs.run_look"
-local looking = require "runnel.store.looking"
+local results = require "runnel.store.runs.run_results"
 local sign = require "runnel.internal.sign"
 local sqlite = require "runnel.sqlite"
 local steps = require "runnel.store.steps"
@@ -12,12 +12,6 @@ local table_of = require "runnel.store.runs.run_table"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.store.values"
 local waits = require "runnel.store.runs.run_waits"
-
-local chan, now = core.chan, core.now
-
--- How often it looks whether another process has ended the run, in ms: at first, and at most. A process that continues
--- the runs itself has mostly ended it, and knows that at once.
-local SOON <const>, LATER <const> = 5, 100
 
 local run_ref = {}
 
@@ -34,9 +28,9 @@ Ref.__index = Ref
 ---@class runnel.store.RunState
 ---@field id string|number
 ---@field state "ready"|"running"|"sleeping"|"waiting"|"retrying"|"blocked"|"done"|"failed"|"cancelled"
----@field since integer when the state began, in ms since 1970
+---@field since integer when the state began, or the step that it is doing, in ms since 1970
 ---@field due? integer when it goes on, if nothing comes before
----@field step? string the step at which it waits, or has failed, as in 'mail["alice"]'
+---@field step? string the step at which it waits, or has failed, or which takes long, as in 'mail["alice"]'
 ---@field line? string where that is in the program
 ---@field note? string what run:note has said
 ---@field error? string of the last failure
@@ -101,7 +95,7 @@ end
 local STEPS <const> = { results = check.kinds.boolean }
 
 ---The steps that are in the file, in the order in which they began, and the one at which the run waits or has failed.
----A step that is being done is not among them.
+---A step that is being done is among them after a second.
 ---@param opts? { results?: boolean } also what they have returned
 ---@return runnel.store.RunStep[]? steps, string? err
 function Ref:steps(opts)
@@ -119,22 +113,7 @@ function Ref:steps(opts)
   return list
 end
 
-local OUTCOME <const> = [[
-select r.state, o.failed, o.form, o.value from runnel_run r
-  left join runnel_once o on o.scope = '' and o.name = r.name and o.key = r.id
-  where r.name = ? and r.id = ?]]
 local ENDED <const> = { done = true, failed = true, cancelled = true }
-
--- The row of the run, if it has ended. Nil, err if there is none.
-local function outcome(self)
-  local rows, err = self.store:attempt("rows", OUTCOME, self.name, self.column)
-  if not rows then return nil, err end
-  local row = rows[1]
-  if not row then return nil, missing(self) end
-  if not ENDED[row.state] then return nil end
-  if not row.form then return nil, ("the result of the run %s was forgotten"):format(self.scope) end
-  return row
-end
 
 local RESULT <const> = { timeout = check.kinds.ms(0) }
 
@@ -144,15 +123,12 @@ end
 
 -- The result in the function of another run: a step.
 local function result_in_run(self, run, ms)
-  local result = waits.result(run, self, self.column, ms, outcome)
+  local result = waits.result(run, self, self.column, ms)
   if not result then return late(self, ms) end
   local value = table_of.value(result[1], result[2])
   if result[3] then return nil, value end
   return value
 end
-
--- Ends a wait for a result.
-local Waiting = { __close = function(self) self.store:forget_reader(self) end }
 
 ---Waits until the run has ended, in whatever process, and returns what its function has returned. In the function of a
 ---run, it is a step.
@@ -162,26 +138,12 @@ local Waiting = { __close = function(self) self.store:forget_reader(self) end }
 function Ref:result(opts)
   sign.own(self, "r", "result")
   check.options(opts, RESULT, "result")
-  local ms, bell, pause, run = opts and opts.timeout, chan(core.sliding_buffer(1)), SOON, table_of.current(self.store)
+  local ms, run = opts and opts.timeout, table_of.current(self.store)
   if run then return result_in_run(self, run, ms) end
-  local reader <close> = setmetatable({ store = self.store, hear = function() bell:put(true) end }, Waiting)
-  self.store:add_reader(self.scope, reader)
-  local file <close>, deadline = looking.new(self.store, bell), now() + (ms or math.huge)
-  if self.store.functions[self.name] then pause = LATER end
-  while true do
-    local row, err = outcome(self)
-    if err then return nil, err end
-    if row then
-      local value = table_of.value(row.form, row.value)
-      if row.failed == 1 then return nil, value end
-      return value
-    end
-    if deadline <= now() then
-      return late(self, ms)
-    end
-    file:wait(pause, deadline - now())
-    pause = math.min(1.5 * pause, LATER)
-  end
+  local outcome, err = results.of(self.store):wait(self, ms)
+  if outcome then return results.read(outcome) end
+  if err ~= nil then return nil, err end
+  return late(self, ms)
 end
 
 -- ---- from outside ----
@@ -197,7 +159,9 @@ local function signal(self, name, form, data)
     return nil, state and ("the run %s has ended: it is %s"):format(self.scope, state.state) or why
   end
   store:note_time()
-  store:ring(name ~= table_of.CANCEL and table_of.stream(self.name) or nil) -- or those that it has started, too
+  if name == table_of.CANCEL then store:ring() end -- those that it has started, too
+  store:ring(table_of.signals(self.name))
+  store:ring(table_of.stream(self.name))
   return true
 end
 
@@ -254,7 +218,7 @@ local function delete_steps(self, tx, from)
 end
 
 local function restart(self, tx, from)
-  local stream, store = table_of.stream(self.name), self.store
+  local stream = table_of.stream(self.name)
   local row = tx:one(table_of.FIND, self.name, self.column)
   if not row then return nil, missing(self) end
   if tx:one("select 1 from runnel_delivery where stream = ? and seq = ? and holder is not null", stream, row.seq) then
@@ -264,10 +228,8 @@ local function restart(self, tx, from)
   if not delete_steps(self, tx, from) and not has_failed_there then
     return nil, ("the run %s has no step %q"):format(self.scope, from)
   end
-  local form, data = values.encode(self.id, "the id")
   tx:exec("delete from runnel_message where stream = ? and seq = ?", stream, row.seq)
-  tx:exec(table_of.START_AGAIN, stream, self.name, self.column, store:time(),
-    stream, form, data, values.size(data), store:time())
+  tx:exec(table_of.start_again(self, stream, row.priority))
   tx:exec("delete from runnel_once where scope = '' and name = ? and key = ?", self.name, self.column)
   tx:exec("delete from runnel_signal where name = ? and id = ? and signal = ''", self.name, self.column)
   tx:exec("delete from runnel_dead where name = ? and stream = ? and position = ?", self.name, stream, row.seq)

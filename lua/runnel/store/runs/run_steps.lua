@@ -24,7 +24,7 @@ local NEVER <const> = table_of.NEVER
 local run_steps = {}
 
 ---The error in the go blocks of a run that leaves.
-run_steps.LEFT = setmetatable({}, { __name = "run", __tostring = function()
+run_steps.LEFT = setmetatable({ has_no_traceback = true }, { __name = "run", __tostring = function()
   return "the run leaves this process, and goes on when it has something to do"
 end })
 local LEFT = run_steps.LEFT
@@ -32,8 +32,12 @@ local LEFT = run_steps.LEFT
 ---Sets the run to which the running go block belongs, and those that it starts from now on; nil: to none.
 ---@param run? runnel.store.RunSteps
 function run_steps.set_context(run)
+  local before = context()
+  if not before or before.run and before == before.run.context then -- nothing else is known of the go block
+    return set_context(run and run.context)
+  end
   local own = {}
-  for field, value in pairs(context() or {}) do own[field] = value end
+  for field, value in pairs(before) do own[field] = value end
   own.run = run
   set_context(own)
 end
@@ -72,18 +76,22 @@ end
 ---@field waiters runnel.store.RunWaiter[]
 ---@field doing integer how many steps are being done
 ---@field active number when something has happened
+---@field context table of its go blocks, if nothing else is known of them
 local RunSteps = { is_run = true }
 RunSteps.__index = RunSteps
 
 ---@param work runnel.store.RunWork
 ---@param row table of runnel_run
+---@param id any the column
+---@param scope string of the steps
 ---@return runnel.store.RunSteps
-function run_steps.new(work, row)
-  local id, scope = table_of.key(work.name, row.id)
-  return setmetatable({
+function run_steps.new(work, row, id, scope)
+  local self = setmetatable({
     work = work, row = row, id = id, scope = scope, number = 0, taken = {}, rows = {}, numbered = {},
     counts = {}, failures = {}, kept = {}, waiters = {}, doing = 0, active = now(),
   }, RunSteps)
+  self.context = { run = self }
+  return self
 end
 
 ---Runs a statement; raises its error at the program's line. Parks.
@@ -91,14 +99,16 @@ end
 ---@return any result
 function RunSteps:must(...) return table_of.must(self.work.store, "run " .. self.scope, ...) end
 
----Reads the steps, and whether the run is to be cancelled. Parks.
-function RunSteps:load()
-  for _, row in ipairs(self:must("rows", table_of.STEPS, self.scope)) do
+---Reads the steps, and whether the run is to be cancelled, if its row says that there is something. Parks.
+---@param looks? boolean it may have been cancelled since its row was read
+function RunSteps:load(looks)
+  local rows = self.row.has_steps == 1 and self:must("rows", table_of.STEPS, self.scope) or {}
+  for _, row in ipairs(rows) do
     row.text = table_of.key_text(row)
     self.rows[row.scope .. "\0" .. row.name .. "\0" .. row.text] = row
     if tonumber(row.scope:sub(#self.scope + 4)) then self.numbered[row.step] = row end
   end
-  self:look_for_cancel()
+  if looks or self.row.is_cancelled == 1 then self:look_for_cancel() end
 end
 
 ---Whether any step has been done.
@@ -126,6 +136,12 @@ end
 ---@return string
 local function shown(name, text) return ("%s[%s]"):format(name, text) end
 
+-- Where a step is, for people: `step` and `line` are made if somebody asks.
+local At = { __index = function(at, key)
+  if key == "step" then return shown(at.name, at.text) end
+  return key == "line" and at.where and at.where:match " at (.*)$" or nil
+end }
+
 local CHANGED <const> = "run %s: step %d is %s now; before, it was %s. A run whose steps have changed cannot go on. "
   .. "Either put the change into `if run:version \"NAME\" then`, which is false in runs that have passed that place, "
   .. "or start the run again from a step before it: r:restart { from = ... }"
@@ -148,7 +164,7 @@ function RunSteps:next(name, text)
       :format(self.scope, name))
   end
   local _, where = internal.origin(name)
-  self.at = { step = shown(name, text), line = where and where:match " at (.*)$" }
+  self.at = setmetatable({ name = name, text = text, where = where }, At)
   if steps.block(name) == self.block then
     self.number = self.number + 1
     return self.number, ("%s > %d"):format(self.scope, self.number)
@@ -264,6 +280,7 @@ end
 -- ended.
 local function keep_failures(self)
   local own, list = steps.block(), self.failures
+  if not list[1] then return end
   self.failures = {}
   for _, failure in ipairs(list) do
     local is_own = failure.block == own
@@ -344,6 +361,7 @@ Doing.__index = Doing
 function Doing:__close(err)
   local run = self.run
   run.doing, run.active = run.doing - 1, now()
+  run.work.doing:remove(self)
   run_steps.set_context(run)
   if err ~= nil and not internal.is_cancelled(err) then
     table.insert(run.failures, { of = self.of, err = err, block = steps.block() })
@@ -362,8 +380,7 @@ local Resting = { __close = function(self) self.run.doing = self.run.doing + 1 e
 ---@return any ...
 function Doing:often(what, tries, f, ...)
   local run, of = self.run, self.of
-  local try = setmetatable({ scope = of.scope .. " > retry" }, { __index = of })
-  local row = run.rows[try.scope .. "\0" .. of.name .. "\0" .. of.text]
+  local row = run.rows[of.scope .. " > retry\0" .. of.name .. "\0" .. of.text]
   local n, due = row and table_of.value(row.form, row.value).n or 0, row and row.expires
   while true do
     if due then
@@ -376,7 +393,7 @@ function Doing:often(what, tries, f, ...)
     local err = results[2]
     if internal.is_cancelled(err) or n + 1 >= tries.n then error(err, 0) end
     due = run.work.store:time() + math.ceil(backoff.pause(tries.pause, n + 1))
-    n = run:note_try(try, err, due).n
+    n = run:note_try(of, err, due).n
   end
 end
 
@@ -394,7 +411,9 @@ function RunSteps:begin(name, key, text, step, scope)
   of.began = self.work.store:time()
   self.doing = self.doing + 1
   run_steps.set_context(nil) -- what the step starts is no part of the run
-  return setmetatable({ run = self, of = of, began = of.began }, Doing)
+  local doing = setmetatable({ run = self, of = of, began = of.began }, Doing)
+  self.work.doing:add(doing)
+  return doing
 end
 
 -- Raises in another go block than that of the function.
@@ -452,22 +471,27 @@ end
 -- How many errors of tries are kept.
 local LAST <const> = 10
 
----Stores that a try has failed. Parks.
----@param of table the row: in the scope of the step, or of the run
+---Stores that a try has failed, or that the first one takes long. Parks.
+---@param of table the step; or the run: the scope is its own, the name and the key are empty
+---@param err any nil: none has failed
 ---@param expires? integer when it is tried again
 ---@return table tried how many tries have failed, and the last errors
 function RunSteps:note_try(of, err, expires)
-  local name = of.scope .. "\0" .. of.name .. "\0" .. of.text
+  local try = setmetatable({ scope = of.scope .. " > retry" }, { __index = of })
+  local name = try.scope .. "\0" .. of.name .. "\0" .. of.text
   local row = self.rows[name]
   local tried = row and table_of.value(row.form, row.value) or { n = 0, errors = {} }
-  tried.n = tried.n + 1
-  if #tried.errors == LAST then table.remove(tried.errors, 1) end
-  local at = of.at or self:place_of(err)
-  table.insert(tried.errors, { self.work.store:time(), ("%s at %s"):format(at.step, at.line),
-    (internal.error_text(err)) })
+  if row and err == nil then return tried end
+  if err ~= nil then
+    tried.n = tried.n + 1
+    if #tried.errors == LAST then table.remove(tried.errors, 1) end
+    local at = of.at or self:place_of(err)
+    table.insert(tried.errors, { self.work.store:time(), ("%s at %s"):format(at.step, at.line),
+      (internal.error_text(err)) })
+  end
   local form, value = values.encode(tried, "the error")
-  self:keep(of, false, form, value, expires)
-  self.rows[name] = { scope = of.scope, form = form, value = values.bytes(value), expires = expires }
+  self:keep(try, false, form, value, expires)
+  self.rows[name] = { scope = try.scope, form = form, value = values.bytes(value), expires = expires }
   return tried
 end
 

@@ -15,6 +15,11 @@ local run_table = {}
 ---@return string
 function run_table.stream(name) return "runnel-runs-" .. name end
 
+---What store:ring tells the runs of a name when signals have come.
+---@param name string
+---@return string
+function run_table.signals(name) return "signals " .. name end
+
 ---The time that never comes; the signals by which a run is cancelled, and by which it hears that another one has ended.
 run_table.NEVER, run_table.CANCEL, run_table.ENDED = math.maxinteger, "", "\1"
 
@@ -60,45 +65,66 @@ end
 
 -- ---- starting ----
 
--- Puts the message of a run that the statement before has stored.
+-- Puts the message of a run, if the statement before has stored that: else its number is null, and it is ignored. As
+-- "values", since "select" would fill a table in memory first.
 local MESSAGE <const> = [[
-insert into runnel_message(stream, seq, subject, form, value, bytes, made)
-  select name, last + 1, 'run', ?2, ?3, ?4, ?5 from runnel_stream where name = ?1 and changes() = 1;]]
+insert or ignore into runnel_message(stream, seq, subject, form, value, bytes, priority, made)
+  values (?1, case when changes() = 1 then (select last + 1 from runnel_stream where name = ?1) end, 'run', ?2, ?3, ?4,
+    ?5, ?6);
+]]
 
 run_table.FIND = "select * from runnel_run where name = ? and id = ?"
 
----A run that is to be cancelled starts no others.
+-- A run that is to be cancelled starts no others.
 local START <const> = [[
-insert or ignore into runnel_run(name, id, seq, form, value, made, state, since, parent, parent_id)
-  select ?1, ?2, last + 1, ?3, ?4, ?5, 'ready', ?5, ?7, ?8 from runnel_stream where name = ?6
+insert or ignore into runnel_run(name, id, seq, form, value, made, state, since, parent, parent_id, priority)
+  select ?1, ?2, last + 1, ?3, ?4, ?5, 'ready', ?5, ?7, ?8, ?9 from runnel_stream where name = ?6
     and not exists (select 1 from runnel_signal where name = ?7 and id = ?8 and signal = '');
 ]] .. MESSAGE
+-- A new run need not be read.
+local FIND_OTHER <const> = run_table.FIND .. " and changes() = 0"
 -- With a priority, its message is delivered at once, as a put with one is.
-local BY_PRIORITY <const> = START:gsub("bytes, made%)", "bytes, made, priority)")
-  :gsub("%?4, %?5 from", "?4, ?5, ?6 from") .. sink.WITH_PRIORITY .. ";"
+local BY_PRIORITY <const> = START .. sink.WITH_PRIORITY .. ";" .. run_table.FIND
 
----The statement that starts a run and finds it, with its values.
+---The statement that starts a run, and its values. If it changes nothing, it finds the run that is there.
+---@param ref runnel.store.RunRef
+---@param stream string
+---@param form string
+---@param data any for a parameter
 ---@param priority integer
----@param run any[] name, id, form, value, time, stream, and the name and the id of its parent
----@param message any[] stream, form, value, bytes, time
+---@param parent? runnel.store.RunSteps
 ---@return string sql, any ... values
-function run_table.start(priority, run, message)
-  local stream, all = message[1], table.move(run, 1, 8, 1, {})
-  table.move(message, 1, 5, 9, all)
+function run_table.start(ref, stream, form, data, priority, parent)
+  local name, id, time, id_form, id_data = ref.name, ref.column, ref.store:time(), values.encode(ref.id, "the id")
+  local parent_name, parent_id = parent and parent.work.name, parent and parent.id
+  local size = values.size(id_data)
   if priority == 0 then
-    all[14], all[15] = run[1], run[2]
-    return START .. run_table.FIND, table.unpack(all, 1, 15)
+    return START .. FIND_OTHER, name, id, form, data, time, stream, parent_name, parent_id, priority,
+      stream, id_form, id_data, size, priority, time, name, id
   end
-  table.move({ priority, stream, "run", -priority, stream, "run", run[1], run[2] }, 1, 8, 14, all)
-  return BY_PRIORITY .. run_table.FIND, table.unpack(all, 1, 21)
+  return BY_PRIORITY, name, id, form, data, time, stream, parent_name, parent_id, priority,
+    stream, id_form, id_data, size, priority, time, stream, "run", -priority, stream, "run", name, id
 end
 
----The same for a run that is there.
-run_table.START_AGAIN = [[
+local START_AGAIN <const> = [[
 update runnel_run set seq = (select last + 1 from runnel_stream where name = ?1), state = 'ready', since = ?4,
     due = null, step = null, line = null, error = null, cancelled = null
   where name = ?2 and id = ?3;
 ]] .. MESSAGE
+
+---The same for a run that is there.
+---@param ref runnel.store.RunRef
+---@param stream string
+---@param priority integer with which it was started
+---@return string sql, any ... values
+function run_table.start_again(ref, stream, priority)
+  local time, form, data = ref.store:time(), values.encode(ref.id, "the id")
+  if priority == 0 then
+    return START_AGAIN, stream, ref.name, ref.column, time, stream, form, data, values.size(data), priority, time
+  end
+  return START_AGAIN .. sink.WITH_PRIORITY, stream, ref.name, ref.column, time, stream, form, data, values.size(data),
+    priority, time, stream, "run", -priority, stream, "run"
+end
 
 ---Forgets a run.
 run_table.FORGET = "delete from runnel_run where name = ? and id = ?; "
@@ -120,7 +146,11 @@ insert or replace into runnel_once(scope, name, key, step, failed, form, value, 
 run_table.WAITS = [[
 update runnel_run set state = ?3, since = ?4, due = ?5, step = ?6, line = ?7 where name = ?1 and id = ?2]]
 run_table.GOES_ON = [[
-update runnel_run set state = 'ready', since = ?3, due = null where name = ?1 and id = ?2]]
+update runnel_run set state = 'ready', since = ?3, due = null, step = null, line = null where name = ?1 and id = ?2]]
+
+---A step takes long, or none does any more.
+run_table.SHOW_STEP = [[
+update runnel_run set step = ?3, line = ?4, since = ?5 where name = ?1 and id = ?2 and state = 'ready']]
 
 ---What follows it when a signal is taken, or a cancellation raised.
 run_table.TAKE_SIGNAL = "; delete from runnel_signal where seq = ?; " .. run_table.GOES_ON
@@ -172,28 +202,20 @@ run_table.NEWER = "select seq, id, signal from runnel_signal where name = ? and 
 
 -- ---- the end of a call ----
 
--- The runs that wait for the result of the run with the name ?1 and the id ?2.
-local LISTEN <const> = [[(select r.name, r.id, r.seq, r.state from runnel_signal l join runnel_run r
-  on r.name = l.form and r.id = l.value where l.name = ?1 and l.id = ?2 and l.signal = char(2))]]
-
 ---Notes that the run ?3, ?4 waits for the result of the run ?1, ?2; unless that has ended: nothing would remove it.
 run_table.LISTEN = [[
 insert into runnel_signal(name, id, signal, form, value, made) select ?1, ?2, char(2), ?3, ?4, ?5
   where (select state from runnel_run where name = ?1 and id = ?2) not in ('done', 'failed', 'cancelled')
-    and not exists (select 1 from ]] .. LISTEN .. " where name = ?3 and id = ?4)"
+    and not exists (select 1 from runnel_signal where name = ?1 and id = ?2 and signal = char(2) and form = ?3
+      and value = ?4)]]
 
----What follows the end of a run's delivery.
+---What follows the end of a run's delivery. The trigger runnel_signal_heard tells the runs that wait for the result.
 run_table.RESULT = [[;
 insert or replace into runnel_once(scope, name, key, step, failed, form, value, made, expires)
   select '', ?1, ?2, null, ?3, ?4, ?5, ?6, null where changes() = 1;
 update runnel_run set state = ?3, since = ?4, due = null, step = ?5, line = ?6, error = ?7
   where name = ?1 and id = ?2 and changes() = 1;
-insert into runnel_signal(name, id, signal, form, made) select name, id, ?3, 'nil', ?4 from $LISTEN
-  where state not in ('done', 'failed', 'cancelled') and changes() = 1;
-]] .. WAKE:gsub("%$FROM", "$LISTEN") .. [[;
-delete from runnel_signal where name = ?1 and id = ?2 and (signal = char(2)
-  or (select state from runnel_run where name = ?1 and id = ?2) in ('done', 'cancelled'))]]
-run_table.RESULT = run_table.RESULT:gsub("%$LISTEN", LISTEN)
+delete from runnel_signal where name = ?1 and id = ?2 and (signal = char(2) or ?3 <> 'failed') and changes() = 1]]
 
 ---Lets a run wait without a process that has it, until a time, or until a signal comes that it has not seen. One that
 ---cancels it may have come although its go blocks have only seen that there are signals.

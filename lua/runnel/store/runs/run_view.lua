@@ -119,7 +119,7 @@ local function result_text(step, row)
     local at = row and row.expires and "until " .. date(row.expires) or ""
     return at .. (step.state == "retrying" and ("%s: %s"):format(more, first_line(step.result)) or "")
   end
-  if step.state == "cancelled" then return step.state end
+  if step.state == "cancelled" or step.state == "running" or step.state == "ready" then return step.state end
   if step.state ~= "failed" then return value_text(row.form, row.value) .. more end
   local err = row and values.read(row.form, row.value) or step.result
   return "error: " .. first_line(type(err) == "table" and err.message or tostring(err))

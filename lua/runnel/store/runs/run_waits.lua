@@ -1,8 +1,10 @@
 ---Sleeps, waits and pauses of a run, as steps. The row of one that has not ended has the time of its end in `expires`.
 
+local by_key = require "runnel.store.by_key"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local keys = require "runnel.store.keys"
+local results = require "runnel.store.runs.run_results"
 local steps = require "runnel.store.steps"
 local table_of = require "runnel.store.runs.run_table"
 local values = require "runnel.store.values"
@@ -166,21 +168,35 @@ function waits.wait(run, key, ports, ms)
   end, channels[1] and channels)
 end
 
+-- Why a run cannot wait for the result of another one: that begins only when this one has ended. Parks.
+local function never_ends(run, other, column)
+  local work = run.work
+  if other.name ~= work.name then return nil end
+  if other.scope == run.scope then return ("result: run %s waits for its own result"):format(run.scope) end
+  local row = work.key and run:must("rows", table_of.FIND, other.name, column)[1]
+  if not row or row.seq < run.call.message.sequence then return nil end
+  local ok, is_same = pcall(function()
+    local function key(of) return by_key.of(work.key, table_of.value(of.form, of.value)) end
+    return key(row) == key(run.row)
+  end)
+  return ok and is_same and ("result: run %s has the key of this one, %s, and comes after it: it begins only when this "
+    .. "one has ended"):format(other.scope, run.scope) or nil
+end
+
 ---Waits for the result of another run. Parks.
 ---@param run runnel.store.RunSteps
 ---@param other runnel.store.RunRef
 ---@param column any its id
 ---@param ms? number
----@param outcome fun(other: runnel.store.RunRef): table?, string? its row, if it has ended
 ---@return table? result its form, its value or false, and whether it is an error; nil: the time is over
-function waits.result(run, other, column, ms, outcome)
+function waits.result(run, other, column, ms)
   return pause(run, "result", { other.name, other.id }, ms, function(of, waiter)
     while true do
       local row, err
       if waiter.is_listening then
         waiter.seen = run:must("rows", table_of.LOOK, run.work.name, run.id, "", NEVER)[1].seen
       end
-      row, err = outcome(other)
+      row, err = results.of(run.work.store):outcome(other)
       if err then run:fail(of, err) end
       if row then
         local result = { row.form, row.value == nil and false or row.value, row.failed == 1 }
@@ -189,6 +205,8 @@ function waits.result(run, other, column, ms, outcome)
         return result
       end
       if waiter.is_listening then return nil end
+      err = never_ends(run, other, column)
+      if err then run:fail(of, err) end
       run:must("exec", table_of.LISTEN, other.name, column, run.work.name, run.id, run.work.store:time())
       waiter.is_listening = true
     end

@@ -3,6 +3,7 @@
 
 local by_key = require "runnel.store.by_key"
 local core = require "runnel.core"
+local gather = require "runnel.store.gather"
 local guard = require "runnel.internal.guard"
 local hand_back = require "runnel.queue.hand_back"
 local letters = require "runnel.store.dead"
@@ -11,6 +12,8 @@ local messages = require "runnel.store.message"
 local problems = require "runnel.store.problems"
 local process = require "runnel.store.store_process"
 local run_context = require "runnel.store.runs.run_context"
+local results = require "runnel.store.runs.run_results"
+local run_doing = require "runnel.store.runs.run_doing"
 local run_steps = require "runnel.store.runs.run_steps"
 local steps = require "runnel.store.steps"
 local table_of = require "runnel.store.runs.run_table"
@@ -22,9 +25,34 @@ local chan = core.chan
 -- How often it looks for signals of other processes while runs wait, in ms.
 local LOOKS_AGAIN <const> = 100
 
+local NOWHERE <const> = {}
+
 local NOT_STORED <const> = "results cannot be stored for now: "
 
 local run_work = {}
+
+-- ---- their rows ----
+
+-- Runs with what is to be known of them before they are called: most have no steps yet.
+local LOAD <const> = [[
+with asked(place, name, id, scope) as (values $ROWS)
+select a.place, r.id, r.seq, r.form, r.value, r.state, r.since, r.step, r.line, r.note, r.cancelled, r.parent,
+  exists (select 1 from runnel_once where scope > a.scope || ' > ' and scope < a.scope || ' >!') as has_steps,
+  exists (select 1 from runnel_signal where name = a.name and id = a.id and signal = '') as is_cancelled
+  from asked a join runnel_run r on r.name = a.name and r.id = a.id]]
+
+local function add(all, at, of) all[at + 1], all[at + 2], all[at + 3] = of.name, of.column, of.scope end
+
+-- Reads the rows of runs.
+local function read(store, kept, list)
+  local rows, problem = store:attempt("rows", gather.statement(kept, LOAD, 3, list, add))
+  if not rows then return nil, problem end
+  local answers = {}
+  for _, row in ipairs(rows) do answers[row.place] = row end
+  return answers
+end
+
+-- ---- the task of a worker ----
 
 ---@class runnel.store.RunWork: runnel.queue.Task
 ---@field store runnel.store.Store
@@ -34,7 +62,9 @@ local run_work = {}
 ---@field key? fun(argument: any): any
 ---@field is_limited? boolean there is a limit for the runs in all processes
 ---@field is_draining? boolean
+---@field doing runnel.store.RunDoing the steps that are being done
 ---@field private runs table<string, runnel.store.RunSteps> those in memory, by their scopes
+---@field private rows runnel.store.Gather reads the rows of runs
 ---@field private bell runnel.Channel<boolean>
 ---@field private last integer the last signal that it has seen
 local Work = { what = "runs", unit = "run" }
@@ -46,10 +76,14 @@ Work.__index = Work
 ---@param opts { limits: runnel.queue.Limits, key?: function, max_running?: integer }
 ---@return runnel.store.RunWork
 function run_work.new(store, name, f, opts)
-  return setmetatable({
+  local kept = {}
+  local self = setmetatable({
     store = store, name = name, f = f, limits = opts.limits, key = opts.key,
     is_limited = opts.max_running ~= nil, runs = {}, bell = chan(core.sliding_buffer(1)), last = 0,
+    rows = gather.new(store, function(list) return read(store, kept, list) end),
   }, Work)
+  self.doing = run_doing.new(self)
+  return self
 end
 
 -- ---- signals ----
@@ -104,13 +138,14 @@ end
 ---The worker has ended.
 function Work:close()
   self.is_over = true
+  self.doing:close()
   self.store.functions[self.name] = nil
   self.store:forget_reader(self)
   self.bell:put(true)
   internal.trace.release "c"
 end
 
--- ---- the task ----
+-- ---- calls ----
 
 function Work:read() return { limits = self.limits } end
 
@@ -126,10 +161,9 @@ end }
 local function load(self, message)
   local id = message.value
   if type(id) ~= "string" and type(id) ~= "number" then return nil end
-  local column = table_of.key(self.name, id)
-  local rows, problem = self.store:attempt("rows", table_of.FIND, self.name, column)
-  if not rows then hand_back.hand_back(tostring(problem)) end
-  local row = rows[1]
+  local column, scope = table_of.key(self.name, id)
+  local row, problem = self.rows:get { name = self.name, column = column, scope = scope }
+  if problem then hand_back.hand_back(tostring(problem)) end
   if not row then return nil end
   if row.seq ~= message.sequence then -- a replay of its dead letter
     if row.state ~= "failed" then return nil end
@@ -137,7 +171,7 @@ local function load(self, message)
       self.store:time()))
     if not ok then hand_back.hand_back(tostring(why)) end
   end
-  return run_steps.new(self, row)
+  return run_steps.new(self, row, column, scope)
 end
 
 local function is_reason(err, reason)
@@ -170,7 +204,7 @@ local function note_failure(self, run, outcome)
   local at = run:place_of(outcome.err)
   run.failed_at = at
   if not outcome.blocked then
-    local of = { scope = run.scope .. " > retry", name = "", key = "", text = '""', step = run.number + 1 }
+    local of = { scope = run.scope, name = "", key = "", text = '""', step = run.number + 1 }
     pcall(run.note_try, run, of, outcome.err)
   end
   self.store:attempt("exec", table_of.FAILED, self.name, run.id, outcome.blocked and "blocked" or "retrying",
@@ -178,12 +212,13 @@ local function note_failure(self, run, outcome)
 end
 
 function Work:run(call)
+  local last = self.last
   local run = load(self, call.message)
   if not run then return { n = 0, is_old = true } end
   local work <close> = messages.begin(call.message) -- luacheck: ignore 211
   run.call, call.run, run.block, self.runs[run.scope] = call, run, steps.block(), run
   local loaded <close> = setmetatable({ run = run }, Loaded) -- luacheck: ignore 211
-  run:load()
+  run:load(self.last ~= last) -- `look` knew nothing of it meanwhile
   if run.cancels and not run:has_begun() then return { n = 0, cancelled = run.cancels } end
   run_steps.set_context(run) -- the go blocks that it starts inherit it
   local outcome = run_work.call(self, run)
@@ -209,19 +244,16 @@ end
 
 -- ---- ends ----
 
--- The statements that end the delivery of a run and store its result, with their values.
-local function ending(keeper, call, state, form, data, text)
-  local message, work = call.message, keeper.work
-  local all = table.pack(keeper.consumer:end_of(message.sequence))
-  local id, time, run = table_of.key(work.name, message.value), work.store:time(), call.run
-  local at = state == "failed" and run and run.failed_at or {}
-  local more = table.pack(work.name, id, state ~= "done" and 1 or 0, form, data, time,
-    work.name, id, state, time, at.step, at.line, text,
-    work.name, id, table_of.ENDED, time, work.name, id, table_of.ENDED, time,
-    work.name, id)
-  all[1] = all[1] .. table_of.RESULT
-  table.move(more, 1, more.n, all.n + 1, all)
-  return table.unpack(all, 1, all.n + more.n)
+-- The statements that end the delivery of a run and store its outcome, with their values.
+local function ending(keeper, call, state, outcome, data, text)
+  local work, message = keeper.work, call.message
+  local name, time, run = work.name, work.store:time(), call.run
+  local id = run and run.id or table_of.key(name, message.value)
+  local at = state == "failed" and run and run.failed_at or NOWHERE
+  local sql, stream, seq, consumer, holder = keeper.consumer:end_of(message.sequence)
+  return sql .. table_of.RESULT, stream, seq, consumer, holder,
+    name, id, outcome.failed, outcome.form, data, time,
+    name, id, state, time, at.step, at.line, text, name, id, state
 end
 
 -- Lets a run wait without this process.
@@ -241,22 +273,32 @@ local function end_run(keeper, call, outcome)
   if outcome.left then
     ok, problem = leave(keeper, call)
   else
-    local form, data = values.encode(outcome.cancelled or outcome[1], "the result")
+    local form, data, entry = values.encode(outcome.cancelled or outcome[1], "the result")
     if not form then return nil, data, false end
-    ok, problem = store:attempt("exec", ending(keeper, call, outcome.cancelled and "cancelled" or "done", form, data,
-      outcome.cancelled))
+    call.ended = { failed = outcome.cancelled and 1 or 0, form = form, value = values.bytes(data), entry = entry }
+    ok, problem = store:attempt("exec", ending(keeper, call, outcome.cancelled and "cancelled" or "done", call.ended,
+      data, outcome.cancelled))
   end
   if not ok then return nil, problem, problems.may_pass(problem) and not store.is_closed end
   messages.answer(message)
   return true
 end
 
+-- Tells who waits for a run how it has ended.
+local function tell(self, scope, call)
+  results.of(self.store):tell(scope, call.ended)
+  local parent = call.run and call.run.row.parent
+  if parent then self.store:ring(table_of.signals(parent)) end
+  self.store:ring("schedule " .. self.name) -- of which a start may wait for the end
+end
+
 -- Stores the error of a run that has failed for good, and its dead letter.
 local function fail_run(keeper, call, err, letter)
-  local store, form, data = keeper.work.store, values.encode(err, "the error")
-  if not form then form, data = values.encode(letter.error, "the error") end
+  local store, form, data, entry = keeper.work.store, values.encode(err, "the error")
+  if not form then form, data, entry = values.encode(letter.error, "the error") end
+  call.ended = { failed = 1, form = form, value = values.bytes(data), entry = entry }
   local ok, problem = pcall(store.db.transaction, store.db, function(tx)
-    if tx:exec(ending(keeper, call, "failed", form, data, letter.error)) == 0 then return end -- another process has it
+    if tx:exec(ending(keeper, call, "failed", call.ended, data, letter.error)) == 0 then return end -- another has it
     local stored, why = letters.store(store, letter, tx)
     if not stored then error(why, 0) end
   end)
@@ -278,7 +320,7 @@ function Work:done(call, outcome)
   if outcome.left then
     self.worker.counts.done = self.worker.counts.done - 1
   else
-    self.store:ring(call.run.scope)
+    tell(self, call.run.scope, call)
   end
   return true
 end
@@ -301,7 +343,7 @@ function Work:give_up(call, err, trace)
   end
   internal.report(err, trace, ("run %s, which has failed for good"):format(scope))
   worker.counts.given_up = worker.counts.given_up + 1
-  self.store:ring(scope)
+  tell(self, scope, call)
   return true
 end
 

@@ -1,0 +1,74 @@
+---Processes of luv, for Neovim and luv alone: the lines that one writes, as a channel.
+
+local rn = require "runnel.lite"
+
+-- What a pipe gives next: a channel of one value, closed at the end. The pipe is read only when somebody asks, so that
+-- a slow reader slows the process down.
+local function next_chunk(pipe)
+  local ch = rn.chan(1)
+  pipe:read_start(function(err, data)
+    pipe:read_stop()
+    if data then ch:offer(data) end
+    ch:close(err)
+  end)
+  return ch
+end
+
+-- Puts a line unless the channel is closed, also while it waits.
+local function put(ch, line)
+  local ok, from = rn.alts({ { ch, line }, ch:done() }, { priority = true })
+  return ok and from == ch
+end
+
+-- Puts the lines of a pipe on a channel until one of the two ends. Returns an error of the pipe.
+local function copy_lines(pipe, ch)
+  local rest = ""
+  while true do
+    local data, err = next_chunk(pipe):take()
+    if data == nil then
+      if rest ~= "" then put(ch, rest) end
+      return err
+    end
+    local from = 1
+    data = rest .. data
+    for line, after in data:gmatch "([^\n]*)\n()" do
+      if not put(ch, line) then return end
+      from = after
+    end
+    rest = data:sub(from)
+  end
+end
+
+---Makes the function `lines` for a luv. lines(command, opts) runs a command, a list of its words, and returns a channel
+---of the lines that it writes to stdout. The channel closes when the process has ended, with an error if its status is
+---not 0. Closing the channel kills the process.
+---@param uv table
+---@return fun(command: string[], opts?: { cwd?: string, env?: string[] }): runnel.Channel<string>
+return function(uv)
+  return function(command, opts)
+    local ch, ended, pipe, args = rn.chan(), rn.promise_chan(), uv.new_pipe(false), {}
+    for i = 2, #command do args[i - 1] = command[i] end
+    local options = { args = args, stdio = { nil, pipe, 2 }, cwd = opts and opts.cwd, env = opts and opts.env }
+    local process, why
+    process, why = uv.spawn(command[1], options, function(status, signal)
+      process:close()
+      ended:offer(signal > 0 and ("%s: ended by signal %d"):format(command[1], signal)
+        or status > 0 and ("%s: status %d"):format(command[1], status))
+    end)
+    if not process then
+      pipe:close()
+      ch:close(("%s: %s"):format(command[1], why))
+      return ch
+    end
+    ch:done():take_async(function()
+      if not process:is_closing() then process:kill "sigterm" end
+    end)
+    rn.go(function()
+      local err = copy_lines(pipe, ch)
+      pipe:close()
+      local problem = ended:take()
+      ch:close(err or problem or nil)
+    end)
+    return ch
+  end
+end

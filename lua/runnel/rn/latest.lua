@@ -1,0 +1,101 @@
+---latest: the newest value of a channel, for whoever comes late, and then each change.
+---
+---    local level = rn.latest(levels)
+---    for value in level:tap() do print(value) end -- the present one first
+---
+---Each tap is a channel that always accepts, so a slow one makes nobody wait.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
+local sign = require "runnel.internal.sign"
+
+local chan, offer, is_closed = core.chan, core.methods.offer, core.methods.closed
+
+---@class runnel.latest
+local latest = {}
+
+---@class runnel.Latest
+---@field package value any nil: there is none yet
+---@field package ch runnel.Channel<any> the source
+---@field package taps runnel.Channel<any>[] in the order in which they were made
+---@field package ended boolean the source has closed
+---@field package reason any the error with which it has closed
+---@field package unclaimed? runnel.Channel<any> has that error if there was no tap to pass it on to
+local Latest = { __sign = "latest", __name = "runnel.latest" }
+Latest.__index = Latest
+
+-- Offers the present value to all taps, and forgets those that were closed.
+local function tell(self)
+  local taps, kept = self.taps, 0
+  for i = 1, #taps do
+    local tap = taps[i]
+    taps[i] = nil
+    if not is_closed(tap) then
+      kept = kept + 1
+      taps[kept] = tap
+      guard.call("a tap of a latest", offer, tap, self.value)
+    end
+  end
+end
+
+local function finish(self, reason, from)
+  self.ended, self.reason = true, reason
+  if reason ~= nil and #self.taps == 0 then
+    self.unclaimed = chan() -- has the error until the next tap
+    return ends.close(self.unclaimed, reason, from)
+  end
+  for i, tap in ipairs(self.taps) do ends.close(tap, reason, i == 1 and from or nil) end
+  self.taps = {}
+end
+
+local function run(self)
+  local ch = self.ch
+  local take, never = ends.source(ch), chan()
+  while true do
+    local value, _, err = take(ch, never)
+    if value == nil then return finish(self, err, ch) end
+    self.value = value
+    tell(self)
+  end
+end
+
+---Keeps the newest value of a channel, all values of which it takes.
+---@param ch runnel.Channel<any>
+---@param value? any what is there before the first one
+---@return runnel.Latest
+function latest.latest(ch, value)
+  check.chan(ch, "latest: channel")
+  local self = setmetatable({ value = value, ch = ch, taps = {}, ended = false, reason = nil }, Latest)
+  guard.started(guard.go(finish, self, run, self), "latest")
+  return self
+end
+
+---The present value.
+---@return any value nil if there is none yet
+function Latest:get()
+  sign.own(self, "latest", "get")
+  return self.value
+end
+
+---A channel that gives the present value, if there is one, and then each newer one. A taker that is slow gets only the
+---newest of those that have come meanwhile. Closing the channel ends it.
+---@param to? runnel.Channel<any> one to use instead, which is never waited for: without room it misses values; by
+---default a new one with rn.sliding_buffer(1)
+---@return runnel.Channel<any> to closes when the source does, with its error if there is one
+function Latest:tap(to)
+  sign.own(self, "latest", "tap")
+  if to ~= nil then check.chan(to, "latest:tap: to") end
+  to = to or chan(core.sliding_buffer(1))
+  if self.value ~= nil then offer(to, self.value) end
+  if self.ended then
+    ends.close(to, self.reason, self.unclaimed)
+    self.unclaimed = nil
+  else
+    self.taps[#self.taps + 1] = to
+  end
+  return to
+end
+
+return latest

@@ -1,0 +1,73 @@
+-- What is made from the documentation for other readers: llms.txt and doc.json for models, the addon for editors.
+
+local json = require "runnel.json"
+local luacats = require "spec.support.docs.luacats"
+local pages = require "spec.support.docs.pages"
+local process = require "spec.support.process"
+
+local LUA <const> = os.getenv "LUA" or "lua5.4"
+
+describe("the text for models", function()
+  local dir
+
+  setup(function()
+    dir = process.directory()
+    assert(os.execute(("LUA='%s' '%s' scripts/docs/llms.lua '%s'"):format(LUA, LUA, dir.path)))
+  end)
+
+  teardown(function() dir:remove() end)
+
+  local function read(name) return pages.read(dir.path .. "/" .. name) end
+
+  it("links to every page of the manual, and to nothing that is missing", function()
+    local text = read "llms.txt"
+    assert.same({}, pages.broken_links(dir.path .. "/llms.txt"))
+    for _, path in ipairs(pages.of "docs/manual") do
+      local is_index = path:find "README%.md$"
+      assert.is_truthy(is_index or text:find("(" .. path .. "):", 1, true), path)
+    end
+    assert.is_truthy(text:find("## What to reach for", 1, true))
+    assert.is_truthy(text:find("\n**10. ", 1, true))
+  end)
+
+  it("has all code of the manual as it is, and all names", function()
+    local whole = read "llms-full.txt"
+    for _, path in ipairs(pages.of "docs/manual") do
+      for code in pages.read(path):gmatch "\n```lua\n(.-)\n```" do
+        assert.is_truthy(path:find "README" or whole:find(code, 1, true), path .. ":\n" .. code)
+      end
+    end
+    assert.is_truthy(whole:find("\nfunction rn.pmap(", 1, true))
+  end)
+
+  it("has what :doc shows as JSON", function()
+    local found
+    for _, entry in ipairs(json.decode(read "doc.json")) do
+      if entry.calls[1] and entry.calls[1]:find("rn.retry(", 1, true) == 1 then found = entry end
+    end
+    local names = {}
+    for _, option in ipairs(found.options) do names[#names + 1] = option.name end
+    table.sort(names)
+    assert.same({ "backoff", "timeout", "tries" }, names)
+  end)
+end)
+
+describe("the addon for editors", function()
+  it("has the types of the sources, without the bodies of functions", function()
+    local dir <close> = setmetatable({ folder = process.directory() }, { __close = function(self)
+      self.folder:remove()
+    end })
+    local folder = dir.folder.path
+    assert(os.execute(("'%s' scripts/docs/addon.lua '%s'"):format(LUA, folder)))
+    local list <close> = assert(io.popen(("find '%s' -name '*.lua' | sort"):format(folder)))
+    local paths = {}
+    for path in list:lines() do paths[#paths + 1] = path end
+    local world = luacats.read(paths)
+    assert.same({}, world.problems)
+    assert.same({ "runnel.Channel<integer>" }, { luacats.call(world, "runnel", "pmap", "integer",
+      "fun(v: string): integer", "runnel.Channel<string>") })
+    local retry = pages.read(folder .. "/runnel/rn/retry.lua")
+    assert.is_truthy(retry:find("function retry.retry(f, opts, ...) end", 1, true))
+    assert.equal("runnel", json.decode(pages.read "packaging/addon/config.json").name)
+  end)
+end)

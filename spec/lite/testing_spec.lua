@@ -1,0 +1,239 @@
+-- runnel.lite.testing in test frameworks, its fakes, and the programs of docs/testing-lua.md on several Luas.
+
+local pages = require "spec.support.docs.pages"
+local process = require "spec.support.process"
+local programs = require "spec.support.lite.programs"
+
+local PAGE = "docs/testing-lua.md"
+local RIGHT = "right in every order\n"
+local busted = { it = it, pending = pending }
+local INTERPRETERS = { "lua5.1", "luajit", "lua5.4" }
+
+-- The programs of the page whose output it shows: { test =, files = what there is then, expected = }. An indented block
+-- that begins with the name of a file is that file. Behind a second version of a file its test passes.
+local function programs_of(page)
+  local list, files, block, text, test = {}, {}, nil, nil, nil
+  local function copy()
+    local all = {}
+    for name, code in pairs(files) do all[name] = code end
+    return all
+  end
+  local function finish()
+    if not block then return end
+    local name, code = block[1]:match "^%-%- (%S+%.lua)$", table.concat(block, "\n") .. "\n"
+    if name then
+      local mended = files[name]
+      files[name], test = code, name:find "_test" and name or test
+      if mended then
+        local its_test = name:gsub("%.lua$", "_test.lua")
+        list[#list + 1] = { test = its_test, files = copy(), expected = RIGHT, is_mended = true }
+      end
+    end
+    block = nil
+  end
+  for line in pages.read(page):gmatch "([^\n]*)\n" do
+    if line == "```text" then
+      finish()
+      text = {}
+    elseif text and line == "```" then
+      list[#list + 1] = { test = test, files = copy(), expected = table.concat(text, "\n") .. "\n" }
+      text = nil
+    elseif text then
+      text[#text + 1] = line
+    elseif line:find "^    " then
+      if line:find "^    %-%- %S+%.lua$" then finish() end
+      block = block or {}
+      block[#block + 1] = line:sub(5)
+    elseif line == "" then
+      if block then block[#block + 1] = "" end
+    else
+      finish()
+    end
+  end
+  return list, files
+end
+
+describe("runnel.lite.testing", function()
+  local dir
+
+  before_each(function() dir = process.directory() end)
+  after_each(function() dir:remove() end)
+
+  local list, files = programs_of(PAGE)
+
+  it("has tests with their stories on " .. PAGE, function() assert.equal(6, #list) end)
+
+  for _, interpreter in ipairs(INTERPRETERS) do
+    local it = programs.it(busted, interpreter)
+    for _, program in ipairs(list) do
+      local title = program.is_mended and "passes what %s mends for %s, on %s" or "tells what %s says of %s, on %s"
+      it(title:format(PAGE, program.test, interpreter), function()
+        for name, code in pairs(program.files) do dir:write(name, code) end
+        assert.equal(program.expected, programs.run(dir, interpreter .. " " .. program.test))
+      end)
+    end
+
+    -- ---- frameworks ----
+
+    local RACE = [[
+      local explore, rn = require("runnel.lite.testing").explore, require "runnel.lite"
+      race = explore(function()
+        local seen = rn.chan(2)
+        rn.go(function() seen:put "a" end)
+        rn.go(function() seen:put "b" end)
+        check("ab", seen:take() .. seen:take())
+      end)
+    ]]
+    local STORY = "sim%.explore: .*%(schedule %d+%)\n  1 .*To replay: sim%.explore"
+    local function has(module) return os.execute(("%s -e 'require \"%s\"' 2>/dev/null"):format(interpreter, module)) end
+
+    local with_busted = programs.has(interpreter) and has "busted" and it or pending
+    with_busted("counts a failure as one in busted, with its story, on " .. interpreter, function()
+      -- A runner, because the command of busted is for one version of Lua.
+      dir:write("runner.lua", 'require "busted.runner" { standalone = false }')
+      local command = interpreter .. " runner.lua -o TAP "
+      dir:write("account_spec.lua", files["account_spec.lua"])
+      assert.matches("ok 1 %- an account keeps every deposit\n", programs.run(dir, command .. "account_spec.lua"))
+      dir:write("race_spec.lua", "check = function(a, b) assert.equal(a, b) end\n" .. RACE .. 'it("fails", race)')
+      local result = process.run(dir.path, ("LUA_PATH='%s;;' "):format(programs.path) .. command .. "race_spec.lua")
+      assert.matches("not ok 1 %- fails", result.out)
+      assert.matches("Failure message: " .. STORY, (result.out:gsub("\n# ", "\n")))
+    end)
+
+    local with_luaunit = programs.has(interpreter) and has "luaunit" and it or pending
+    with_luaunit("counts a failure as one in luaunit, with its story, on " .. interpreter, function()
+      dir:write("account_unit.lua", files["account_unit.lua"])
+      assert.matches("Ran 1 tests in [%d.]+ seconds, 1 success", programs.run(dir, interpreter .. " account_unit.lua"))
+      dir:write("race_unit.lua", 'local luaunit = require "luaunit"\ncheck = luaunit.assertEquals\n' .. RACE
+        .. "test_race = race\nos.exit(luaunit.LuaUnit.run())")
+      local result = process.run(dir.path, ("LUA_PATH='%s;;' %s race_unit.lua"):format(programs.path, interpreter))
+      assert.matches("1 failure", result.out)
+      assert.not_matches("1 error", result.out)
+      assert.matches(STORY, result.out)
+    end)
+  end
+
+  -- ---- the rules ----
+
+  local testing, lite = require "runnel.lite.testing", require "runnel.lite"
+
+  it("fails if there are more orders than it may try, unless the test says how many", function()
+    local function many()
+      for _ = 1, 5 do lite.go(function() lite.yield() end) end
+      lite.sleep(1)
+    end
+    local ok, message = pcall(testing.explore(many))
+    assert.is_false(ok)
+    assert.matches("10000 schedules passed, but there are more", message)
+    testing.explore(many, { schedules = 5 })()
+  end)
+
+  it("fails by a leak, and by an error that nobody takes", function()
+    local ok, message = pcall(testing.explore(function() lite.go(function() lite.chan():take() end) end))
+    assert.is_false(ok)
+    assert.matches("leak: 1 go block waits for ever", message)
+    testing.explore(function() lite.go(function() lite.chan():take() end) end, { leaks = false })()
+    ok, message = pcall(testing.explore(function() lite.go(function() error("lost", 0) end) end))
+    assert.is_false(ok)
+    assert.matches("lost", message)
+  end)
+
+  it("keeps the kind of an error that is a table", function()
+    local kind = { __tostring = function(err) return err.message end }
+    local ok, err = pcall(testing.explore(function() error(setmetatable({ message = "why", more = 5 }, kind)) end))
+    assert.is_false(ok)
+    assert.equal(kind, getmetatable(err))
+    assert.equal(5, err.more)
+    assert.matches("why.*To replay", err.message)
+  end)
+
+  it("refuses what is no function, and unknown options, at the caller's line", function()
+    local ok, message = pcall(testing.explore, 5)
+    assert.is_false(ok)
+    assert.matches("explore: a function expected, got number", message)
+    ok, message = pcall(function() testing.explore(print, { seed = 1 }) end)
+    assert.is_false(ok)
+    assert.matches("testing_spec.lua:%d+: explore: unknown option 'seed'; known: leaks, schedule,", message)
+  end)
+
+  it("runs a test once in virtual time", function()
+    testing.simulate(function()
+      lite.sleep(1e9)
+      assert.equal(1e9, lite.now())
+    end)()
+    assert.is_false(pcall(testing.simulate(function() error "why" end)))
+  end)
+end)
+
+describe("the fakes of runnel.lite", function()
+  local lite = require "runnel.lite"
+  local fake_copas, fake_socket = require "runnel.lite.fake_copas", require "runnel.lite.fake_socket"
+  local fake_vim = require "runnel.lite.fake_vim"
+
+  it("have sockets with the results of luasocket's", function()
+    lite.sim.run(function()
+      local a, b = fake_socket()
+      assert.equal(11, a:send "one\r\ntwo\n12")
+      assert.equal("one", b:receive())
+      assert.equal("two", b:receive "*l")
+      assert.equal("1", b:receive(1))
+      b:settimeout(0.5)
+      assert.same({ nil, "timeout", "2" }, { b:receive "*l" })
+      assert.equal(500, lite.now())
+      assert.equal(3, a:send("abcde", 2, 3))
+      a:close()
+      assert.equal("bc", b:receive "*a")
+      assert.same({ nil, "closed", "" }, { b:receive "*l" })
+      assert.same({ nil, "closed", 0 }, { b:send "x" })
+    end)
+  end)
+
+  it("have Copas's threads, sleeps and locks", function()
+    lite.sim.run(function()
+      local lock, seen = fake_copas.lock.new(1), {}
+      fake_copas.addthread(function(name)
+        lock:get()
+        fake_copas.sleep(0.3)
+        seen[#seen + 1] = name
+        lock:release()
+      end, "first")
+      lite.yield()
+      assert.equal(0.3, lock:get())
+      assert.same({ "first" }, seen)
+      local waited, why, seconds = lock:get(0.1)
+      assert.same({ nil, "timeout", 0.1 }, { waited, why, seconds })
+      assert.is_true(lock:release())
+    end)
+  end)
+
+  it("have a main loop of Neovim: functions in their order, timers, processes", function()
+    lite.sim.run(function()
+      local seen = {}
+      local function see(what) return function() seen[#seen + 1] = what .. " " .. lite.now() end end
+      local vim = fake_vim {
+        system = function(command) return { code = 0, stdout = command[1] }, 20 end,
+        fn = { getcwd = function() return "/" end },
+      }
+      vim.schedule(see "first")
+      vim.schedule(see "second")
+      vim.defer_fn(see "deferred", 30)
+      local timer = vim.uv.new_timer()
+      timer:start(10, 10, see "timer")
+      vim.system({ "ls" }, {}, function(result) seen[#seen + 1] = result.stdout .. " " .. lite.now() end)
+      local killed
+      local slow = vim.system({ "slow" }, function(result) killed = result.signal end)
+      lite.sleep(15)
+      assert.is_false(slow:is_closing())
+      slow:kill "sigterm"
+      lite.sleep(20)
+      timer:close()
+      lite.sleep(100)
+      assert.same({ "first 0", "second 0", "timer 10", "ls 20", "timer 20", "timer 30", "deferred 30" }, seen)
+      assert.equal(15, killed)
+      vim.notify "told"
+      assert.same({ "told" }, vim.messages)
+      assert.equal("/", vim.fn.getcwd())
+      assert.is_true(timer:is_closing())
+    end, { leaks = true })
+  end)
+end)

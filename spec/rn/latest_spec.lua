@@ -1,0 +1,104 @@
+local rn = require "runnel"
+local raises = require "spec.support.raises"
+local search = require "spec.support.search"
+local stage = require "spec.support.stage"
+
+describe("latest", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("gives whoever comes late the present value, and then each change", stage.within(function()
+    local levels = rn.chan()
+    local level = rn.latest(levels, "info")
+    assert.equal("info", level:get())
+    local early = level:tap()
+    assert.equal("info", early:take())
+    levels:put "debug"
+    assert.equal("debug", early:take())
+    local late = level:tap()
+    assert.equal("debug", late:take())
+    assert.is_nil(late:poll())
+    levels:put(false)
+    assert.is_false(early:take())
+    assert.is_false(late:take())
+    assert.is_false(level:get())
+    levels:close()
+    assert.is_nil(late:take())
+  end))
+
+  it("waits for a first value if there is none", stage.within(function()
+    local source = rn.chan()
+    local latest = rn.latest(source)
+    assert.is_nil(latest:get())
+    local tap = latest:tap()
+    assert.is_nil(tap:poll())
+    source:put(1)
+    assert.equal(1, tap:take())
+    source:close()
+  end))
+
+  it("makes nobody wait for a slow tap, which gets only the newest value", stage.within(function()
+    local source = rn.chan()
+    local latest = rn.latest(source)
+    local slow, all = latest:tap(), latest:tap(rn.chan(10))
+    for i = 1, 5 do source:put(i) end
+    source:close()
+    assert.same({ 5 }, stage.drain(slow))
+    assert.same({ 1, 2, 3, 4, 5 }, stage.drain(all))
+  end))
+
+  it("passes on the error of its source, also to later taps, and reports it if there is none", stage.sim(function()
+    local source = rn.chan()
+    local latest = rn.latest(source)
+    local tap = latest:tap()
+    source:put(1)
+    source:close "ECONNRESET"
+    assert.equal(1, tap:take())
+    assert.same({ nil, "ECONNRESET" }, { tap:take() })
+    local later = latest:tap()
+    assert.equal(1, later:take())
+    assert.same({ nil, "ECONNRESET" }, { later:take() })
+    assert.same({}, stage.heard())
+  end))
+
+  it("forgets taps that were closed", stage.within(function()
+    local source = rn.chan()
+    local latest = rn.latest(source)
+    for i = 1, 100 do
+      latest:tap():close()
+      source:put(i)
+    end
+    assert.is_true(#latest.taps <= 1) -- the last one was closed after the last value but one
+    source:close()
+  end))
+
+  it("shows each tap the newest value last, whenever it comes, in every order", function()
+    search.finds_nothing(function()
+      local source = rn.chan()
+      local latest = rn.latest(source)
+      rn.go(function()
+        for i = 1, 3 do source:put(i) end
+        source:close()
+      end)
+      local readers = {}
+      for i = 1, 2 do
+        readers[i] = rn.go(function()
+          local last = 0
+          for value in latest:tap() do
+            assert(value > last, "a value comes twice, or an older one after a newer one")
+            last = value
+          end
+          return last
+        end)
+      end
+      for i = 1, 2 do assert(readers[i]:take() == 3, "the newest value is missing") end
+    end)
+  end)
+
+  it("says at the caller's line what is wrong", function()
+    raises("latest: channel: a channel expected, got a number", function() rn.latest(1) end)
+    local latest = rn.latest(rn.chan())
+    raises("latest:tap: to: a channel expected, got a number", function() latest:tap(1) end)
+    raises("latest.get: call it with a colon", function() latest.get() end)
+  end)
+end)

@@ -1,0 +1,321 @@
+-- The option key of pmap, pmap_unordered and the stages of flows: jobs of a key in order, one at a time.
+
+local flow = require "runnel.flow"
+local long = require "spec.support.long"
+local raises = require "spec.support.raises"
+local rn = require "runnel"
+local search = require "spec.support.search"
+local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
+
+local function key_of(v) return v.key end
+
+-- Values with keys, as in "aab".
+local function values(keys)
+  local list = {}
+  for key in keys:gmatch "." do list[#list + 1] = { key = key ~= "-" and key or nil, i = #list + 1 } end
+  return list
+end
+
+local function numbers(results)
+  local list = {}
+  for v in results do list[#list + 1] = v.i end
+  return list
+end
+
+-- Checks jobs while they run: never more than n, one of a key at a time, in the order of the values; and that a job
+-- waits only for its key, or because n run.
+local function checker(list, n)
+  local running, of_key, last, done = 0, {}, {}, {}
+  local check = { most = 0 }
+
+  function check.begin(v)
+    running = running + 1
+    check.most = math.max(check.most, running)
+    assert(running <= n, "too many jobs run")
+    if v.key then
+      assert(not of_key[v.key], "two jobs of a key run")
+      assert(v.i >= (last[v.key] or 0), "the jobs of a key are out of order")
+      of_key[v.key], last[v.key] = true, v.i
+    end
+  end
+
+  function check.finish(v)
+    running, done[v] = running - 1, true
+    if v.key then of_key[v.key] = nil end
+  end
+
+  -- Once nothing is ready.
+  function check.at_rest()
+    if running == n then return end
+    local seen = {}
+    for _, v in ipairs(list) do
+      if not done[v] and v.key and not seen[v.key] then
+        seen[v.key] = true
+        assert(of_key[v.key], "a job waits, though its key is free and fewer than n run: " .. v.i)
+      end
+    end
+  end
+
+  return check
+end
+
+describe("pmap with keys", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("runs jobs of a key in order, one at a time, and those of other keys meanwhile", stage.within(function()
+    local log = {}
+    local function job(v)
+      log[#log + 1] = "+" .. v.key .. v.i
+      rn.sleep(v.key == "a" and 100 or 10)
+      log[#log + 1] = "-" .. v.key .. v.i
+      return v
+    end
+    assert.same({ 3, 1, 2 }, numbers(rn.pmap_unordered(2, job, values "aab", { key = key_of })))
+    assert.equal("+a1 +b3 -b3 -a1 +a2 -a2", table.concat(log, " "))
+    assert.equal(200, rn.now())
+    assert.same({ 1, 2, 3 }, numbers(rn.pmap(2, job, values "aab", { key = key_of })))
+    assert.equal(400, rn.now())
+  end))
+
+  it("lets jobs without a key wait for no other one", stage.within(function()
+    local n = numbers(rn.pmap_unordered(4, function(v)
+      rn.sleep(10)
+      return v
+    end, values "----", { key = key_of }))
+    assert.equal(4, #n)
+    assert.equal(10, rn.now())
+  end))
+
+  it("keeps the place of a job, and its key, through all its tries", stage.within(function()
+    local tries, log = 0, {}
+    local results = rn.pmap_unordered(3, function(v)
+      log[#log + 1] = v.i
+      if v.i == 1 then
+        tries = tries + 1
+        if tries < 3 then error "not yet" end
+      end
+      rn.sleep(1)
+      return v
+    end, values "aab", { key = key_of, tries = 3, backoff = 10 })
+    assert.same({ 3, 1, 2 }, numbers(results))
+    assert.same({ 1, 3, 1, 1, 2 }, log)
+  end))
+
+  it("counts the time of a job from its begin, and not from its wait for the key", stage.within(function()
+    local late = {}
+    local results = rn.pmap(2, function(v)
+      rn.sleep(v.i == 3 and 100 or 30)
+      return v
+    end, values "aaaa", { key = key_of, timeout = 50, ex_handler = function(err, v)
+      late[#late + 1] = v.i
+      assert.is_true(rn.is_timeout(err))
+    end })
+    assert.same({ 1, 2, 4 }, numbers(results))
+    assert.same({ 3 }, late)
+    assert.equal(30 + 30 + 50 + 30, rn.now())
+  end))
+
+  it("goes on with a key whose job has failed or was cancelled, if there is a handler", stage.within(function()
+    local results = rn.pmap_unordered(2, function(v)
+      if v.i == 1 then error "oops" end
+      rn.sleep(10)
+      return v
+    end, values "aaa", { key = key_of, ex_handler = function() return { i = 0 } end })
+    assert.same({ 0, 2, 3 }, numbers(results))
+  end))
+
+  it("without a handler puts what was before the error, and then closes with it", stage.sim(function()
+    local begun = {}
+    local results = rn.pmap(2, function(v)
+      begun[#begun + 1] = v.i
+      rn.sleep(v.key == "a" and 20 or 25)
+      if v.key == "b" then error("oops", 0) end
+      return v
+    end, values "aabaa", { key = key_of })
+    assert.same({ 1, 2 }, numbers(results))
+    assert.same({ nil, "oops" }, { results:take() })
+    assert.same({ 1, 3, 2 }, begun)
+    assert.same({}, stage.others())
+  end))
+
+  it("takes at most 16 n values more than are done, so that memory stays bounded", stage.within(function()
+    local taken, gate = 0, rn.chan()
+    local function source()
+      taken = taken + 1
+      return { key = "a", i = taken }
+    end
+    local results = rn.pmap_unordered(2, function() gate:take() end, source, { key = key_of })
+    rn.sleep(10)
+    assert.equal(32, taken)
+    results:close()
+    rn.sleep(1)
+    gate:close()
+  end))
+
+  it("reports what is wrong with a key function", stage.sim(function()
+    local results = rn.pmap(1, print, { 1 }, { key = function() error("no key", 0) end })
+    assert.same({ nil, "no key" }, { results:take() })
+    results = rn.pmap(1, print, { 1 }, { key = function() return 0 / 0 end })
+    assert.matches("pmap: key: nan is no key", select(2, results:take()))
+    results = rn.pmap(2, function() rn.sleep(1) end, { 1, 2, 3 }, { key = function(v)
+      if v == 1 then rn.sleep(5) end
+      return v
+    end })
+    assert.matches("pmap: key: it has waited", select(2, results:take()))
+    raises("pmap: key: a function expected, got a string", function() rn.pmap(1, print, {}, { key = "id" }) end)
+    raises('frontier: unknown option "key"', function() rn.frontier(1, print, {}, { key = key_of }) end)
+  end))
+
+  it("does so in random programs: with slow and failing jobs, tries, limits and leaving consumers", function()
+    local random = math.random
+    for seed = 1, long.times(300, 20000) do
+      math.randomseed(seed)
+      local keys, list = random(4), {}
+      local n, ordered = random(4), random(2) == 1
+      for i = 1, random(0, 16 * n) do
+        local key = random(0, keys)
+        list[i] = { key = key > 0 and key or nil, i = i, ms = random(0, 30) + i / 1000, fails = random(6) == 1 }
+      end
+      local check = checker(list, n)
+      local tries, timeout = random(2), random(3) == 1 and 20 or nil
+      local handler = random(4) > 1 and function() rn.sleep(random(0, 2)) end or nil
+      local leaves = random(5) == 1 and random(0, 10)
+      local results
+      local ok, err = pcall(sim.run, function()
+        results = rn[ordered and "pmap" or "pmap_unordered"](n, function(v)
+          check.begin(v)
+          local _ <close> = setmetatable({}, { __close = function() check.finish(v) end })
+          rn.sleep(v.ms)
+          if v.fails then error("fails", 0) end
+          return v
+        end, rn.to_chan(list), { key = key_of, tries = tries, backoff = tries > 1 and 3 or nil, timeout = timeout,
+          ex_handler = handler, buffer = 100 })
+        local last, of_key, count = 0, {}, 0
+        for v in results do
+          count = count + 1
+          assert(not ordered or v.i > last, "the results are out of order")
+          assert(not v.key or v.i > (of_key[v.key] or 0), "the results of a key are out of order")
+          last, of_key[v.key or 0] = v.i, v.i
+          if tries == 1 and handler == nil and not timeout and random(3) == 1 then
+            rn.sleep(0.0001)
+            if not results:closed() then check.at_rest() end
+          end
+          if count == leaves then
+            results:close()
+            break
+          end
+        end
+        rn.sleep(1000)
+        local left = stage.others()
+        assert(#left == 0, "left behind: " .. tostring(left[1]))
+        if handler and not leaves then
+          for _, v in ipairs(list) do assert(v.fails or timeout or of_key[v.key or 0], "a value was lost") end
+        end
+        results:take()
+      end, { seed = seed, shuffle = random(2) == 1 })
+      stage.heard()
+      if not ok then error(("seed %d: %s"):format(seed, err), 0) end
+    end
+  end)
+
+  it("does so in every order", function()
+    search.finds_bug("two jobs of a key run", function(is_keyed)
+      local list = values "aab"
+      local check = checker(list, 2)
+      local n = 0
+      for _ in rn.pmap_unordered(2, function(v)
+        check.begin(v)
+        rn.yield()
+        check.finish(v)
+        return v
+      end, rn.to_chan(list), { key = is_keyed and key_of or nil }) do n = n + 1 end
+      assert(n == 3)
+    end)
+  end)
+end)
+
+describe("a stage of a flow with keys", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("works on values of a key in order, one at a time, and on others meanwhile", stage.within(function()
+    for _, ordered in ipairs { true, false } do
+      local got, list = {}, values "aabab"
+      local check = checker(list, 2)
+      flow("f", {
+        from = { from = list },
+        work = { function(v)
+          check.begin(v)
+          rn.sleep(v.key == "a" and 100 or 10)
+          check.finish(v)
+          return v
+        end, n = 2, key = key_of, ordered = ordered },
+        to = function(v) got[#got + 1] = v.i end,
+        "from > work > to",
+      }):wait()
+      assert.same(ordered and { 1, 2, 3, 4, 5 } or { 3, 5, 1, 2, 4 }, got)
+    end
+    assert.equal(600, rn.now())
+  end))
+
+  it("shows those that wait for their key as waiting, and can be resized", stage.within(function()
+    local gate = rn.chan()
+    local f = flow("f", {
+      from = { from = values "aaab" }, work = { function() gate:take() end, n = 3, key = key_of }, "from > work",
+    }):start()
+    rn.sleep(1)
+    local row = f:stats()[2]
+    assert.same({ 3, 2, 2 }, { row.workers, row.busy, row.waiting })
+    f:workers("work", 1)
+    gate:close()
+    assert.is_true(f:wait())
+  end))
+
+  it("keeps the key of a value that it holds, until it is resumed", stage.sim(function()
+    local fails, got = true, {}
+    local f = flow("f", {
+      from = { from = values "aab" },
+      work = { function(v)
+        if v.i == 1 and fails then error("oops", 0) end
+        got[#got + 1] = v.i
+      end, n = 2, key = key_of, ordered = false },
+      "from > work",
+    }):start()
+    rn.sleep(10)
+    assert.is_nil(got[2])
+    fails = false
+    f:resume()
+    f:wait()
+    assert.equal(3, #got)
+    for i, v in ipairs(got) do
+      if v == 2 then assert.is_true(got[1] == 1 or got[i - 1] == 1) end
+    end
+    stage.heard()
+  end))
+
+  -- A later job that puts early holds a place until its turn comes: the oldest must not wait for that place.
+  it("does not deadlock, if steps put before their turn, in any order", function()
+    search.finds_nothing(function()
+      local got = {}
+      flow("f", {
+        from = { from = values "aabab" },
+        work = { step = function(v, put)
+          put(v)
+          rn.yield()
+        end, n = 1 + sim.choose(2), key = key_of },
+        to = function(v) got[#got + 1] = v.i end,
+        "from > work > to",
+      }):wait()
+      assert(table.concat(got) == "12345", table.concat(got, " "))
+    end)
+  end)
+
+  it("has no state of workers, and says so", function()
+    raises("flow: stage a: key: the stage cannot have init",
+      function() flow("f", { a = { print, key = key_of, init = print }, "a" }) end)
+    raises("flow: stage a: key: a function expected, got a number",
+      function() flow("f", { a = { print, key = 1 }, "a" }) end)
+  end)
+end)

@@ -1,0 +1,164 @@
+local rn = require "runnel"
+local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
+local raises = require "spec.support.raises"
+local search = require "spec.support.search"
+
+local function closing(f) return setmetatable({}, { __close = f }) end
+
+describe("shield", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("returns what its function returns, and raises its error", stage.within(function()
+    assert.same({ 1, nil, 3, n = 3 }, table.pack(rn.shield(function(a) return a, nil, 3 end, nil, 1)))
+    assert.same({ false, "oops" }, { pcall(rn.shield, function() error("oops", 0) end) })
+    local ok, err = pcall(rn.shield, function() coroutine.yield() end)
+    assert.is_false(ok)
+    assert.matches("coroutine.yield", err)
+  end))
+
+  it("works outside of any go block, too", function()
+    assert.equal(7, rn.shield(function(v)
+      rn.sleep(1)
+      return v
+    end, {}, 7))
+  end)
+
+  it("finishes its function before its caller gets the reason of a cancel, however often it is cancelled",
+    stage.within(function()
+      local log = {}
+      local caller = rn.go(function()
+        rn.shield(function()
+          rn.sleep(10)
+          log[#log + 1] = "finished at " .. rn.now()
+        end)
+        log[#log + 1] = "not reached"
+      end)
+      rn.sleep(1)
+      for i = 1, 3 do
+        rn.cancel(caller, "reason " .. i)
+        rn.sleep(1)
+      end
+      assert.is_false(caller:closed())
+      local value, err = caller:take()
+      assert.is_nil(value)
+      assert.matches("^reason %d$", err)
+      assert.same({ "finished at 10" }, log)
+    end))
+
+  it("reports an error of its function after a cancel, whose reason its caller gets", stage.sim(function()
+    local caller = rn.go(function()
+      rn.shield(function()
+        rn.sleep(10)
+        error("half done", 0)
+      end)
+    end)
+    rn.sleep(1)
+    rn.cancel(caller, "shutdown")
+    assert.same({ nil, "shutdown" }, { caller:take() })
+    local heard = stage.heard()
+    assert.equal(1, #heard)
+    assert.equal("half done", heard[1].err)
+  end))
+
+  it("cancels its function once its grace is over, and waits for its end", stage.sim(function()
+    local seen
+    local caller = rn.go(function()
+      rn.shield(function()
+        local _ <close> = closing(function(_, err)
+          seen = err
+          rn.sleep(3)
+        end)
+        rn.sleep(1e6)
+      end, { grace = 20 })
+    end)
+    rn.sleep(5)
+    rn.cancel(caller, "shutdown")
+    assert.same({ nil, "shutdown" }, { caller:take() })
+    assert.is_true(rn.is_timeout(seen))
+    assert.equal(stage.is_5_4_3 and 28 or 25, rn.now())
+    assert.same({}, stage.others())
+    stage.heard()
+  end))
+
+  it("does not begin in a go block that was cancelled before, but in its <close> variables", stage.within(function()
+    local calls = {}
+    local caller = rn.go(function()
+      local _ <close> = closing(function() rn.shield(function() calls[#calls + 1] = "closing" end) end)
+      rn.yield()
+      rn.shield(function() calls[#calls + 1] = "body" end)
+    end)
+    rn.yield()
+    rn.cancel(caller)
+    assert.same({ nil, "cancelled" }, { caller:take() })
+    if stage.is_5_4_3 then assert.same({ "closing" }, calls) end
+  end))
+
+  it("is finished before a scope ends that is cancelled, or whose time is up", stage.within(function()
+    local log = {}
+    local function work(s)
+      s:shield(function()
+        rn.sleep(10)
+        log[#log + 1] = rn.now()
+      end)
+    end
+    assert.is_false(pcall(rn.scope, function(s)
+      s:go(work, s)
+      rn.yield()
+      error "fails"
+    end))
+    local ok, err = pcall(rn.scope, work, { timeout = 3 })
+    assert.is_false(ok)
+    assert.is_true(rn.is_timeout(err))
+    assert.same({ 10, 20 }, log)
+  end))
+
+  it("cancels its function if the coroutine of its caller is closed", stage.within(function()
+    local co, ended
+    rn.go(function()
+      co = coroutine.running()
+      rn.shield(function()
+        local _ <close> = closing(function() ended = true end)
+        rn.sleep(1e6)
+      end)
+    end)
+    rn.yield()
+    rn.yield()
+    coroutine.close(co)
+    rn.sleep(1)
+    assert.is_true(ended)
+  end))
+
+  it("says at the caller's line what is wrong with its arguments", function()
+    raises("shield: f: a function expected, got nothing", function() rn.shield() end)
+    raises('shield: unknown option "timeout"; known: grace', function() rn.shield(print, { timeout = 1 }) end)
+    raises("shield: grace: a number of milliseconds, at least 0, expected, got %-1",
+      function() rn.shield(print, { grace = -1 }) end)
+  end)
+
+  -- A go block does steps outside and inside of shields, and is cancelled at any place.
+  it("is all or nothing, wherever its caller is cancelled, in every order", function()
+    search.finds_bug("half done", function(is_shielded)
+      local log = {}
+      local shield = is_shielded and rn.shield or function(f) f() end
+      local worker = rn.go(function()
+        rn.yield()
+        for part = 1, 2 do
+          shield(function()
+            log[#log + 1] = part .. "a"
+            rn.yield()
+            log[#log + 1] = part .. "b"
+          end)
+          rn.yield()
+        end
+        return "whole"
+      end)
+      for _ = 1, sim.choose(8) do rn.yield() end
+      rn.cancel(worker, "now")
+      local value, err = worker:take()
+      assert(value == "whole" or err == "now", tostring(err))
+      assert(#log % 2 == 0, "half done: " .. table.concat(log, " "))
+    end)
+  end)
+end)

@@ -1,0 +1,341 @@
+local flow = require "runnel.flow"
+local rn = require "runnel"
+local sim = require "runnel.sim"
+local raises = require "spec.support.raises"
+local search = require "spec.support.search"
+local stage = require "spec.support.stage"
+local uv = require "runnel.uv"
+local uv_stage = require "spec.support.uv_stage"
+local views = require "runnel.prompt.views"
+
+local function closing(f) return setmetatable({}, { __close = f }) end
+
+-- A child that logs its starts and ends, and ends after some ms, by an error if there is one.
+local function child(log, name, ms, err)
+  return function()
+    log[#log + 1] = "+" .. name
+    local _ <close> = closing(function() log[#log + 1] = "-" .. name end)
+    rn.sleep(ms or 1e9)
+    if err then error(err, 0) end
+    return "done"
+  end
+end
+
+local function ignore() end
+
+-- Runs a supervisor whose children get a log, for some ms. Returns the log.
+local function run_for(ms, make, opts)
+  local log = {}
+  local ok, err = pcall(rn.scope, function(s)
+    s:go(rn.supervise, make(log), opts)
+    rn.sleep(ms)
+    s:cancel "end"
+  end)
+  assert(ok, err)
+  return log
+end
+
+describe("supervise", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("returns when all children have ended and none is to be started again", stage.within(function()
+    local log = {}
+    rn.supervise {
+      { "a", child(log, "a", 5), again = "never" },
+      { "b", child(log, "b", 1), again = "error" },
+    }
+    assert.same({ "+a", "+b", "-b", "-a" }, log)
+    assert.equal(5, rn.now())
+  end))
+
+  it("starts children again by their rules: always, after errors, or never", stage.within(function()
+    local failed = {}
+    local log = run_for(1000, function(log)
+      return {
+        { "always", child(log, "a", 300) },
+        { "error", child(log, "e", 300), again = "error" },
+        { "failing", child(log, "f", 300, "oops"), again = "error" },
+        { "never", child(log, "n", 300, "once"), again = "never" },
+      }
+    end, { backoff = 100, ex_handler = function(err, name) failed[#failed + 1] = name .. ": " .. err end })
+    local starts = {}
+    for _, event in ipairs(log) do
+      if event:find "^+" then starts[event] = (starts[event] or 0) + 1 end
+    end
+    assert.same({ ["+a"] = 3, ["+e"] = 1, ["+f"] = 3, ["+n"] = 1 }, starts)
+    table.sort(failed)
+    assert.same({ "failing: oops", "failing: oops", "never: once" }, failed)
+  end))
+
+  for order, expected in pairs {
+    one = "+a +b +c -b +b -c -b -a", rest = "+a +b +c -b -c +b +c -c -b -a",
+    all = "+a +b +c -b -c -a +a +b +c -c -b -a",
+  } do
+    it("starts again, and cancels before, by its order: " .. order, stage.within(function()
+      local fails = true
+      local log = run_for(500, function(log)
+        return { { "a", child(log, "a") }, { "b", function()
+          local ms, err = 1e9, nil
+          if fails then ms, err, fails = 50, "oops", false end
+          child(log, "b", ms, err)()
+        end }, { "c", child(log, "c") } }
+      end, { order = order, ex_handler = ignore })
+      assert.equal(expected, table.concat(log, " "))
+    end))
+  end
+
+  it("does not start those again that have ended for good", stage.within(function()
+    local log = run_for(1000, function(log)
+      return { { "a", child(log, "a", 10), again = "never" }, { "b", child(log, "b", 300, "oops") } }
+    end, { order = "all", ex_handler = ignore })
+    assert.equal(1, select(2, table.concat(log, " "):gsub("%+a", "")))
+  end))
+
+  it("waits for the end of a child that cleans up before it starts another again", stage.within(function()
+    local log = {}
+    pcall(rn.supervise, {
+      { "slow", function()
+        local _ <close> = closing(function()
+          rn.sleep(500)
+          log[#log + 1] = "cleaned up at " .. rn.now()
+        end)
+        rn.sleep(1e9)
+      end },
+      { "fails", function()
+        log[#log + 1] = "starts"
+        rn.sleep(100)
+        error "oops"
+      end },
+    }, { order = "all", restarts = 1, ex_handler = ignore, backoff = 0 })
+    if stage.is_5_4_3 then
+      assert.same({ "starts", "cleaned up at 600", "starts", "cleaned up at 1200" }, log)
+    end
+  end))
+
+  it("pauses for longer each time, at most for a minute, until a child has run for long enough", stage.within(function()
+    local starts, pauses, ended = 0, {}, nil
+    pcall(rn.scope, function(s)
+      s:go(rn.supervise, { { "a", function()
+        starts = starts + 1
+        if ended then pauses[#pauses + 1] = rn.now() - ended end
+        if starts == 13 then rn.sleep(1000) end
+        if starts == 15 then s:cancel() end
+        ended = rn.now()
+        error "oops"
+      end } }, { backoff = 100, restarts = math.huge, within = 1000, ex_handler = ignore })
+    end)
+    for i = 1, 12 do
+      local whole = math.min(100 * 2 ^ (i - 1), 60000)
+      assert.is_true(pauses[i] >= whole / 2 - 0.01 and pauses[i] <= whole + 0.01, i)
+    end
+    assert.is_true(pauses[13] <= 100.01 and pauses[14] <= 200.01)
+  end))
+
+  it("gives up when there were too many restarts, and tells of the last causes", stage.within(function()
+    local log = {}
+    local ok, err = pcall(rn.supervise, {
+      { "well", child(log, "well") },
+      { "a", function() error("no route", 0) end },
+      { "b", function() rn.sleep(40) return nil, "refused" end },
+    }, { restarts = 3, within = 1000, backoff = 20, ex_handler = ignore })
+    assert.is_false(ok)
+    assert.equal("restarts", err.code)
+    assert.equal(3, #err.causes)
+    for _, cause in ipairs(err.causes) do assert.equal(cause.name == "a" and "no route" or "refused", cause.err) end
+    assert.matches("^supervise: gives up after 3 restarts within 1000 ms; the last causes: .*no route", tostring(err))
+    assert.matches("refused", err .. "")
+    assert.same({ "+well", "-well" }, log)
+    assert.same({}, stage.others())
+  end))
+
+  it("counts only the restarts within its time", stage.within(function()
+    local starts = 0
+    local ok = pcall(rn.supervise, { { "a", function()
+      starts = starts + 1
+      rn.sleep(100)
+      if starts < 50 then error "oops" end
+    end, again = "error" } }, { restarts = 3, within = 250, backoff = 0, ex_handler = ignore })
+    assert.is_true(ok)
+    assert.equal(50, starts)
+  end))
+
+  it("is started again by the supervisor whose child it is", stage.within(function()
+    local starts, outer = 0, {}
+    rn.supervise({
+      { "inner", function()
+        rn.supervise({ { "leaf", function()
+          starts = starts + 1
+          if starts < 5 then error("oops", 0) end
+        end, again = "error" } }, { restarts = 1, backoff = 0, ex_handler = ignore })
+      end, again = "error" },
+    }, { ex_handler = function(err, name) outer[#outer + 1] = name .. ": " .. tostring(err) end })
+    assert.equal(5, starts)
+    assert.same(2, #outer)
+    assert.matches("^inner: supervise: gives up", outer[1])
+  end))
+
+  it("reports the errors of children with their tracebacks, unless there is a handler", stage.sim(function()
+    local fails = true
+    rn.supervise({ { "poll", function()
+      if fails then
+        fails = false
+        error "oops"
+      end
+    end, again = "error" } }, { backoff = 0 })
+    local heard = stage.heard()
+    assert.equal(1, #heard)
+    assert.matches("oops$", heard[1].err)
+    assert.matches("supervise_spec.lua", heard[1].trace)
+    assert.equal("poll", heard[1].name)
+  end))
+
+  it("starts a child again that another go block has cancelled, or whose coroutine was closed", stage.within(function()
+    local starts, causes, co = 0, {}, nil
+    rn.scope(function(s)
+      s:go(rn.supervise, { { "a", function()
+        starts, co = starts + 1, coroutine.running()
+        if starts < 3 then rn.sleep(1e6) end
+      end, again = "error" } }, { backoff = 10, ex_handler = function(err) causes[#causes + 1] = err end })
+      local function block()
+        for _, entry in ipairs(rn.ps()) do
+          if entry.name == "a" then return entry.result end
+        end
+      end
+      rn.sleep(20)
+      rn.cancel(block(), "by hand")
+      rn.sleep(2) -- it pauses
+      rn.cancel(block(), "in its pause")
+      rn.sleep(30)
+      coroutine.close(co)
+    end)
+    assert.equal(3, starts)
+    assert.same({ "by hand", "in its pause" }, { causes[1], causes[2] })
+    assert.matches("coroutine", causes[3])
+  end))
+
+  it("cancels its children in the opposite order when its caller is cancelled, and reports what they raise then",
+    stage.sim(function()
+      local log = {}
+      local caller = rn.go(rn.supervise, {
+        { "a", child(log, "a") },
+        { "b", function()
+          pcall(rn.sleep, 1e9)
+          error("cannot end", 0)
+        end },
+        { "c", child(log, "c") },
+      })
+      rn.sleep(1)
+      rn.cancel(caller, "killed")
+      assert.same({ nil, "killed" }, { caller:take() })
+      assert.same({ "+a", "+c", "-c", "-a" }, log)
+      assert.equal("cannot end", stage.heard()[1].err)
+      assert.same({}, stage.others())
+    end))
+
+  it("ends its children if the coroutine of its caller is closed", stage.within(function()
+    local log, co = {}, nil
+    rn.go(function()
+      co = coroutine.running()
+      rn.supervise { { "a", child(log, "a") } }
+    end)
+    rn.sleep(1)
+    coroutine.close(co)
+    rn.sleep(1)
+    assert.same({ "+a", "-a" }, log)
+  end))
+
+  it("watches flows that children return, and stops them", stage.within(function()
+    local flows, failed = {}, 0
+    local caller = rn.go(rn.supervise, { { "flow", function()
+      flows[#flows + 1] = flow("work", { from = { source = function(put)
+        put(1)
+        rn.sleep(10)
+        if #flows == 1 then error("oops", 0) end
+        rn.sleep(1e9)
+      end }, to = { function() end }, "from > to" })
+      return flows[#flows]
+    end } }, { ex_handler = function() failed = failed + 1 end })
+    rn.sleep(1000)
+    assert.same({ 2, 1 }, { #flows, failed })
+    rn.cancel(caller)
+    caller:take()
+    assert.is_true(flows[2]:done():closed())
+  end))
+
+  it("shows children by their names, with their restarts, in ps, :ps and metrics", stage.within(function()
+    rn.metrics()
+    local caller = rn.go(rn.supervise, { { "poll", function()
+      rn.sleep(100)
+      error "oops"
+    end }, { "web", function() rn.sleep(1e9) end } }, { restarts = 100, backoff = 10, ex_handler = ignore })
+    rn.sleep(250)
+    assert.same({ children = 1, running = 1, restarts = 2, failures = 2 }, rn.metrics().supervised.poll)
+    assert.matches('runnel_supervised_restarts_total{child="poll"} 2\n', rn.metrics():text(), 1, true)
+    local text = table.concat((views.go_blocks(200)), "\n")
+    assert.matches("poll supervised, 2 restarts", text)
+    assert.matches("web supervised, 0 restarts", text)
+    rn.cancel(caller)
+    caller:take()
+    rn.metrics(false)
+  end))
+
+  it("says at the caller's line what is wrong with its arguments", function()
+    raises("supervise: children: a table expected, got nothing", function() rn.supervise() end)
+    raises("supervise: children expected, as in", function() rn.supervise {} end)
+    raises("supervise: child 1: a table expected, got a function", function() rn.supervise { print } end)
+    raises("supervise: child 1: a name first, as in", function() rn.supervise { { print } } end)
+    raises('supervise: child "a": a function expected, got nothing', function() rn.supervise { { "a" } } end)
+    raises('supervise: child "a": unknown option "order"', function() rn.supervise { { "a", print, order = 1 } } end)
+    raises('supervise: child "a": there is another child of that name',
+      function() rn.supervise { { "a", print }, { "a", print } } end)
+    raises('supervise: child "a": again: "always", "error" or "never" expected, got "on"',
+      function() rn.supervise { { "a", print, again = "on" } } end)
+    raises('supervise: order: "one", "rest" or "all" expected, got 1',
+      function() rn.supervise({ { "a", print } }, { order = 1 }) end)
+    raises("supervise: restarts: an integer of at least 0 expected, got 1.5",
+      function() rn.supervise({ { "a", print } }, { restarts = 1.5 }) end)
+  end)
+
+  it("leaves no child behind, wherever one fails and the caller is cancelled, in every order", function()
+    local orders = { "one", "rest", "all" }
+    search.finds_bug("a child has outlived", function(is_supervised)
+      local running = 0
+      local function work()
+        running = running + 1
+        local _ <close> = closing(function() running = running - 1 end)
+        for _ = 1, 3 do
+          rn.yield()
+          if sim.choose(4) == 4 then error("oops", 0) end
+        end
+      end
+      local caller = rn.go(is_supervised and rn.supervise or function() rn.go(work):take() end,
+        { { "a", work, again = "error" }, { "b", work }, { "c", work } },
+        { order = orders[sim.choose(3)], restarts = 2, backoff = 0, ex_handler = ignore })
+      for _ = 1, sim.choose(9) do rn.yield() end
+      rn.cancel(caller, "killed")
+      caller:take()
+      assert(running == 0, "a child has outlived its supervisor")
+    end)
+  end)
+end)
+
+describe("supervise, of processes,", function()
+  before_each(uv_stage.open)
+  after_each(uv_stage.close)
+
+  it("watches processes that children return, and ends them", function()
+    local path = uv_stage.path ""
+    local failed = {}
+    local ok, err = pcall(rn.supervise, {
+      { "sleeps", function() return uv.spawn { "sleep", "1000" } end },
+      { "fails", function() return uv.spawn { "sh", "-c", "echo x >> " .. path .. "; exit 3" } end },
+      { "is missing", function() return uv.spawn { "/nowhere/command" } end, again = "never" },
+    }, { restarts = 2, backoff = 0, ex_handler = function(e, name) failed[#failed + 1] = name .. ": " .. e end })
+    assert.is_false(ok)
+    assert.matches("fails: the process has ended with status 3", tostring(err))
+    local file <close> = assert(io.open(path))
+    assert.equal("x\nx\nx\n", file:read "a")
+    assert.equal(4, #failed)
+  end)
+end)
