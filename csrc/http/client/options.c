@@ -61,6 +61,8 @@ static const Option OPTIONS[] = {
     {"low_speed_time", INTEGER, CURLOPT_LOW_SPEED_TIME, NULL},
     {"max_recv_speed_large", BIG_INTEGER, CURLOPT_MAX_RECV_SPEED_LARGE, NULL},
     {"max_send_speed_large", BIG_INTEGER, CURLOPT_MAX_SEND_SPEED_LARGE, NULL},
+    {"netrc", BOOLEAN, CURLOPT_NETRC, NULL}, /* CURL_NETRC_OPTIONAL is 1 */
+    {"netrc_file", STRING, CURLOPT_NETRC_FILE, NULL},
     {"noproxy", STRING, CURLOPT_NOPROXY, NULL},
     {"path_as_is", BOOLEAN, CURLOPT_PATH_AS_IS, NULL},
     {"pinnedpublickey", STRING, CURLOPT_PINNEDPUBLICKEY, NULL},

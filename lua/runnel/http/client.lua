@@ -114,6 +114,17 @@ local function perform(what, url, settings, level)
   end
 end
 
+-- The same, as often as the options say.
+local function perform_tries(what, url, settings, level)
+  local response, err
+  if settings.tries and not refuse(url) then
+    response, err = require("runnel.http.repeats").perform(perform, what, url, settings, level + 1)
+  else
+    response, err = perform(what, url, settings, level + 1)
+  end
+  return response, err
+end
+
 -- Makes a status an error, if the options ask for that.
 local function judge(settings, response, err)
   if response and settings.fail and response.status >= 400 then
@@ -130,7 +141,7 @@ end
 ---@return runnel.http.Response? failed with `fail`: the response whose status is the error
 function client.get(url, opts)
   local full_url, settings = options.read("get", url, opts, 2)
-  local response, err = perform("get", full_url, settings, 2)
+  local response, err = perform_tries("get", full_url, settings, 2)
   return judge(settings, response, err)
 end
 
@@ -138,7 +149,8 @@ end
 ---@param opts { url: string, method?: string, headers?: table<string, string|number|string[]>,
 ---query?: table<string, any>, body?: string|runnel.Channel<string>|file*, size?: integer, json?: any,
 ---form?: table<string, any>, multipart?: table[], timeout?: number, connect_timeout?: number, max?: integer,
----redirects?: integer, cookies?: runnel.http.Cookies, fail?: boolean, [string]: any }
+---redirects?: integer, tries?: integer, backoff?: number, cookies?: runnel.http.Cookies, fail?: boolean,
+---[string]: any }
 ---@return runnel.http.Response? response nil if there is none
 ---@return any err why not: a string, or an error for which rn.is_timeout is true
 ---@return runnel.http.Response? failed with `fail`: the response whose status is the error
@@ -148,7 +160,7 @@ function client.request(opts)
     error("request: a table expected, as in { url = \"https://example.org/\" }, got " .. check.article(opts), 2)
   end
   local full_url, settings = options.read("request", opts.url, opts, 2)
-  local response, err = perform("request", full_url, settings, 2)
+  local response, err = perform_tries("request", full_url, settings, 2)
   return judge(settings, response, err)
 end
 

@@ -23,6 +23,7 @@ local BODIES = { "body", "form", "json", "multipart" }
 
 -- Options of this module: for every request, and for requests that may have a body.
 local OWN = { "connect_timeout", "cookies", "fail", "headers", "max", "query", "redirects", "timeout" }
+local AGAIN = { "backoff", "tries" }
 local SENDING = { "body", "form", "json", "method", "multipart", "size" }
 
 -- Those of http.events, which has no limit for the whole of a response, and decides what a status means.
@@ -42,8 +43,8 @@ for name in pairs(lib.options) do libcurls[#libcurls + 1] = name end
 -- The options that each function has.
 local KNOWN = {
   events = set_of(OWN, SENDING, EVENTS, libcurls),
-  get = set_of(OWN, libcurls),
-  request = set_of(OWN, SENDING, { "url" }, libcurls),
+  get = set_of(OWN, AGAIN, libcurls),
+  request = set_of(OWN, AGAIN, SENDING, { "url" }, libcurls),
   stream = set_of(OWN, SENDING, { "buffer" }, libcurls),
 }
 
@@ -253,6 +254,27 @@ local function set_limits(s, opts)
   s.redirects = redirects or s.redirects
 end
 
+-- How often the request is tried; `backoff` alone asks for three tries.
+local function set_tries(s, opts)
+  local tries, backoff = opts.tries, opts.backoff
+  if tries == nil and backoff == nil then return end
+  if tries ~= nil and not (math.type(tries) == "integer" and tries >= 1) then
+    fail("tries: an integer of at least 1 expected, got %s", check.describe(tries))
+  end
+  if backoff ~= nil and not (type(backoff) == "number" and backoff >= 0 and backoff < math.huge) then
+    fail("backoff: a number of milliseconds, at least 0, expected, got %s", check.describe(backoff))
+  end
+  s.tries, s.backoff = tries or 3, backoff or 100
+  if s.tries == 1 then return end
+  if not s.repeats then
+    fail("tries: the server may have done a %s although its response is missing: give it a header Idempotency-Key, if "
+      .. "the server knows that, or use rn.retry", s.method)
+  end
+  if s.source or io.type(s.body) == "file" then
+    fail("tries: a body that is a channel or a file can be sent once: pass a string, or use rn.retry")
+  end
+end
+
 -- The names of the options of a function, without libcurl's.
 local function own_names(what)
   local names = {}
@@ -304,6 +326,7 @@ local function read(what, url, opts)
   set_sent(s, opts, lines, given)
   -- If a kept connection ends before the response, the server may have done the request.
   s.repeats = IDEMPOTENT[s.method or "GET"] or given["idempotency-key"] or false
+  if what ~= "events" then set_tries(s, opts) end
   if (opts.range or given.range) and not opts.accept_encoding and not given["accept-encoding"] then
     lines[#lines + 1] = "Accept-Encoding:" -- a part of a compressed body cannot be decompressed
   end
@@ -322,6 +345,8 @@ end
 ---@field max? integer bytes of the body
 ---@field fail? boolean a status from 400 on is an error
 ---@field repeats? boolean it is sent again if a kept connection ends before the response; nil: without options
+---@field tries? integer how often it is tried; nil: once
+---@field backoff? number ms, if there are tries
 ---@field has_more? boolean there are more settings for the C module than limits
 
 ---The settings of a request without options: the default limits.

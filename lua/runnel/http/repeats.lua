@@ -1,0 +1,52 @@
+---The options `tries` and `backoff` of requests: what may succeed later is sent again, when the server says.
+
+local os = os
+local backoff = require "runnel.internal.backoff"
+local conditions = require "runnel.http.conditions"
+local core = require "runnel.core"
+
+local repeats = {}
+
+-- The longest wait that a server may ask for, in ms.
+local LONGEST <const> = 60000
+
+-- Too many requests; a proxy without its server; a server without room.
+local LATER = { [429] = true, [502] = true, [503] = true, [504] = true }
+
+-- What the header Retry-After asks for, in ms: seconds, or a date; nil if it says nothing.
+local function asked(response)
+  local text = response.headers["retry-after"] or ""
+  if text:find "^%d+$" then return tonumber(text) * 1000 end
+  local time = conditions.time(text)
+  return time and math.max(0, time - os.time()) * 1000
+end
+
+-- How long to wait before the next try, in ms; nil: the result is final.
+local function pause_before(settings, tried, response)
+  if response and not LATER[response.status] then return nil end
+  local ms = response and asked(response)
+  if not ms then return backoff.pause(settings.backoff, tried) end
+  if ms > LONGEST then return nil end
+  return math.max(ms, backoff.pause(settings.backoff, tried)) -- clients that wait for one time do not all come at once
+end
+
+---Makes a request, and again while it fails and there are tries. Errors are raised at `level`, as seen from the caller.
+---@param perform fun(what: string, url: string, settings: runnel.http.Settings, level: integer): any, any
+---@param what string
+---@param url string
+---@param settings runnel.http.Settings
+---@param level integer
+---@return runnel.http.Response?
+---@return any err
+function repeats.perform(perform, what, url, settings, level)
+  local tried = 0
+  while true do
+    local response, err = perform(what, url, settings, level + 1)
+    tried = tried + 1
+    local ms = tried < settings.tries and pause_before(settings, tried, response)
+    if not ms then return response, err end
+    core.sleep(ms)
+  end
+end
+
+return repeats
