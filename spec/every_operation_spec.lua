@@ -137,10 +137,10 @@ end
 -- The functions of the manual's tables that start no go block of the library which feeds a channel, or that are tried
 -- elsewhere: a new function must be here or among the operations.
 local OTHERS = {
-  ["start none"] = [[after alt alts buffer cancel chan cores counter driver dropping_buffer each_line exit file gauge
-    go graph histogram is_chan is_reduced is_timeout leaks metrics now on_error priority_buffer profile promise_chan
-    ps reduced rename run shared_chan sleep sliding_buffer step timeout timers trace traceparent unblocking_buffer xf
-    yield]],
+  ["start none"] = [[after alt alts buffer cancel chan cores counter driver dropping_buffer each_line exit file
+    gauge go graph histogram is_chan is_reduced is_timeout leaks metrics now on_error priority_buffer profile
+    promise_chan ps reduced rename run shared_chan sleep sliding_buffer step timeout timers trace traceparent
+    unblocking_buffer xf yield]],
   ["of mults, mixes and publications"] = [[admix solo_mode sub tap toggle unmix unmix_all unsub unsub_all untap
     untap_all]],
   ["in calls of the program's, which it cancels"] = "retry scope shield supervise",
