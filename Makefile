@@ -68,7 +68,7 @@ endif
 
 # The module is everything that other C modules may use. The library adds the Lua modules (csrc/librunnel), the
 # executable csrc/host.
-MODULE_FOLDERS  = base json shared core lifetimes errors channels states blocks timers sim profile tracing port capi lua \
+MODULE_FOLDERS  = base csv json shared core lifetimes errors channels states blocks timers sim profile tracing port capi lua \
                   lua/internal lua/state
 LIBRARY_FOLDERS = librunnel
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))

@@ -84,8 +84,8 @@ if without then
   end
 end
 
--- The rest is loaded when it is first used, because most programs need little of it: all of it takes 5 ms and 436 KB,
--- the above 2 ms and 149 KB (bench/require.lua). HOMES has the module of each name, in runnel.rn if it has no dot; `xf`
+-- The rest is loaded when it is first used, because most programs need little of it: all of it takes 5 ms and 530 KB,
+-- the above 2 ms and 172 KB (bench/require.lua). HOMES has the module of each name, in runnel.rn if it has no dot; `xf`
 -- is a module itself.
 local HOMES = {
   broadcast = "operations", map = "operations", multiplex = "operations", split = "operations", take = "operations",

@@ -9,9 +9,10 @@
 -- count. A function that is called by a pointer is no call: that is how a file calls back one that includes it.
 
 local ORDER = {
-  "base", "json", "shared", "core", "lifetimes", "errors", "channels", "states", "blocks", "timers", "sim", "profile",
-  "tracing", "port", "capi", "lua", "lua/internal", "lua/state", "librunnel", "kit", "nats", "tls", "websocket",
-  "sqlite", "http/client", "http/server", "monitor", "host/bundle", "host/runtime", "host/prompt", "host", "site",
+  "base", "csv", "json", "shared", "core", "lifetimes", "errors", "channels", "states", "blocks", "timers",
+  "sim", "profile", "tracing", "port", "capi", "lua", "lua/internal", "lua/state", "librunnel", "kit", "nats", "tls",
+  "websocket", "sqlite", "http/client", "http/server", "monitor", "host/bundle", "host/runtime", "host/prompt", "host",
+  "site",
 }
 
 local FIRST_OF_MODULES = "kit" -- the folders before it are the core

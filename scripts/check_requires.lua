@@ -5,7 +5,7 @@
 -- From the lowest. Each string is a room: folders of lua/runnel and modules. A module belongs to the longest name that
 -- fits.
 local FLOORS = {
-  { "json xf internal internal/errors", "lite" },
+  { "csv json xf internal internal/errors", "lite" },
   { "workers", "search" },
   { "tracing profile threads rn all runnel" },
   { "driver uv tls" },

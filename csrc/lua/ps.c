@@ -260,7 +260,7 @@ enum { STATES = sizeof states_of_go / sizeof *states_of_go };
 
 /* The state of a count, a userdata at AT_WALK. */
 typedef struct Count {
-  uint32_t n, i;               /* go blocks in the list; how many of them were looked at */
+  uint32_t n, i;                /* go blocks in the list; how many of them were looked at */
   lua_Integer by_state[STATES]; /* how many were in each state */
 } Count;
 

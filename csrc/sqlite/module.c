@@ -117,14 +117,9 @@ static int module_seed(lua_State *L) {
 }
 
 int luaopen_runnel_sqlite_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"clock", module_clock},
-                                       {"locks", locks_new},
-                                       {"memory", disk_memory},
-                                       {"open", module_open},
-                                       {"plain", ask_plain},
-                                       {"process", process_push},
-                                       {"seed", module_seed},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"clock", module_clock}, {"locks", locks_new}, {"memory", disk_memory},
+                                       {"open", module_open},   {"plain", ask_plain}, {"process", process_push},
+                                       {"seed", module_seed},   {NULL, NULL}};
   static const luaL_Reg methods[] = {
       {"alive", limits_alive}, {"ask", ask_job},     {"close", module_close},  {"here", here_run}, {"limit", ask_limit},
       {"many", ask_many},      {"start", ask_start}, {"waiting", ask_waiting}, {"work", ask_work}, {NULL, NULL}};

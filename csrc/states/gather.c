@@ -2,10 +2,13 @@
 #include "states/gather.h"
 
 #include "channels/chan.h"
-#include "states/shared_wait.h"
 
-/* What Alt.shared points to: only its address is used. */
-static const SharedWait held, awaits;
+/* What Alt.shared points to while a holder, or a taker, waits: only their addresses are used. */
+static const Alt held, awaits;
+
+static bool has_mark(const Alt *alt, const Alt *mark) { return (const void *)alt->shared == (const void *)mark; }
+
+static void set_mark(Alt *alt, const Alt *mark) { alt->shared = (struct SharedWait *)(uintptr_t)mark; }
 
 Gather *gather_push(lua_State *L, Sched *S, uint32_t n) {
   Gather *g = (Gather *)lua_newuserdatauv(L, sizeof *g + n * sizeof *g->ring, GATHER_HOLDER);
@@ -14,25 +17,24 @@ Gather *gather_push(lua_State *L, Sched *S, uint32_t n) {
   chan_hide(g->taker);
   lua_setiuservalue(L, -2, GATHER_TAKER);
   for (uint32_t i = 1; i <= n; i++) gather_add(g, i);
-  if (!S->others) S->others = &shared_wait_others;
   return g;
 }
 
 void gather_hold(Gather *g, Alt *alt) {
-  alt->shared = (SharedWait *)&held;
+  set_mark(alt, &held);
   g->holder = sched_go(alt);
 }
 
-void gather_await(Alt *alt) { alt->shared = (SharedWait *)&awaits; }
+void gather_await(Alt *alt) { set_mark(alt, &awaits); }
 
-bool gather_is_waiting(const Alt *alt) { return alt->shared == &held || alt->shared == &awaits; }
+bool gather_is_waiting(const Alt *alt) { return has_mark(alt, &held) || has_mark(alt, &awaits); }
 
 bool gather_is_held(const Gather *g) {
-  return g->holder && g->holder->alt.shared == &held && alt_is_active(&g->holder->alt);
+  return g->holder && has_mark(&g->holder->alt, &held) && alt_is_active(&g->holder->alt);
 }
 
 Waiter *gather_claim(Waiter *w) {
-  if (w->alt->shared == &awaits) {
+  if (has_mark(w->alt, &awaits)) {
     w->alt->shared = NULL;
     return w;
   }
@@ -47,7 +49,7 @@ Waiter *gather_claim(Waiter *w) {
 }
 
 const Alt *gather_shown(const Alt *alt) {
-  if (alt->shared != &awaits || !alt_is_active(alt)) return alt;
+  if (!has_mark(alt, &awaits) || !alt_is_active(alt)) return alt;
   const Gather *g = (const Gather *)lua_touserdata(alt->co, GATHER_AT_TAKER);
   return gather_is_held(g) ? &g->holder->alt : alt;
 }

@@ -35,7 +35,7 @@ enum { GATHER_TAKER = 1, GATHER_HOLDER }; /* the user values */
 /* Where it is on the stack of the holder, and of the taker, while they wait. */
 enum { GATHER_AT_HOLDER = 1, GATHER_AT_TAKER };
 
-/* Pushes a Gather for n inputs. May raise. */
+/* Pushes a Gather for n inputs; S->others is set. May raise. */
 Gather *gather_push(lua_State *L, Sched *S, uint32_t n);
 
 /* Adds an input to the ring. */

@@ -253,13 +253,16 @@ local function check_can_sleep(what)
     .. "a go block (rn.go)", what)
 end
 
--- Lets the host's loop handle events. Returns whether there is something to wait for.
+-- Lets the host's loop handle events. Returns whether it has, or could; and until when there is nothing to do.
+local take_turn
+do
 local function is_ready() return not not world.first end
-local function take_turn(till)
-  if not host.turn or world.time then return false end
-  local untaken = world.untaken[1]
-  if not till and untaken then till = untaken.deadline end
-  return host.turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil or is_ready()
+function take_turn(timer)
+  local till, untaken, turns = timer and timer.deadline, world.untaken[1], host.turn and not world.time
+  if untaken and (till and untaken.deadline < till or turns and not till) then till = untaken.deadline end
+  if not turns then return false, till end
+  return host.turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil or is_ready(), till
+end
 end
 
 -- A coroutine runs one go block after another. It leaves the results of the last in `returned`.
@@ -987,15 +990,14 @@ local function run_next()
 end
 
 -- * When no go block is ready, the scheduler waits until the next timer is due; a simulation jumps there. [runnel]
+do
 -- Returns false if nothing is timed, and nothing can come.
 local function wait_for_turn(is_awaited)
-  local timer, untaken = first_timer(), world.untaken[1]
-  local till = timer and timer.deadline
-  if till and untaken and untaken.deadline < till then till = untaken.deadline end
-  if take_turn(till) then return true
+  local has_turned, till = take_turn(first_timer())
+  if has_turned then return true
   elseif till and world.time then world.time = till
   elseif till then host.sleep(till - M.now())
-  elseif untaken and is_awaited then report_untaken(huge) -- often the cause of a deadlock
+  elseif world.untaken[1] and is_awaited then report_untaken(huge) -- often the cause of a deadlock
   else return false end
   return true
 end
@@ -1024,6 +1026,7 @@ function run_while(target, key, is_awaited)
   is_driving = outer
   if world.first or world.timers.n > 0 then kick() end -- the host's loop goes on with them
   return is_over
+end
 end
 
 -- ==== what programs call ====

@@ -47,6 +47,9 @@ local CALLS = {
   ["keepers.stage"] = function(opts)
     require "runnel.queue.keeper".stage(require "examples.lib.memory_keeper".queue("q"):keeper(), 1, nothing, opts)
   end,
+  ["csv.rows"] = function(opts) require("runnel.csv").rows("", opts) end,
+  ["csv.decode"] = function(opts) require("runnel.csv").decode("", opts) end,
+  ["csv.encode"] = function(opts) require("runnel.csv").encode({}, opts) end,
   ["json.encode"] = function(opts) require("runnel.json").encode(1, opts) end,
   ["monitor.listen"] = function(opts) require("runnel.monitor").listen(0, opts) end,
   ["sim.run"] = function(opts) sim.run(nothing, opts) end,
@@ -84,11 +87,16 @@ add(curl, {
   ["http.request"] = function() http.request { url = NOWHERE, nosuch = true } end,
   ["http.stream"] = function(opts) http.stream(NOWHERE, opts) end,
   ["http.events"] = function(opts) http.events(NOWHERE, opts) end,
+  ["http.compress"] = function(opts) http.compress(nothing, opts) end,
   ["req:form"] = function(opts) with_request(function(req) req:form(opts) end) end,
   ["req:events"] = function(opts) with_request(function(req) req:events(rn.chan(), opts) end) end,
 })
 add(http, {
   ["http.serve"] = function(opts) http.serve(0, nothing, opts) end,
+  ["http.basic_auth"] = function(opts) http.basic_auth(nothing, {}, opts) end,
+  ["http.cors"] = function(opts) http.cors(nothing, opts) end,
+  ["http.limit"] = function(opts) http.limit(nothing, 1, 1, opts) end,
+  ["http.within"] = function(opts) http.within(nothing, opts) end,
   ["http.cookie"] = function(opts) http.cookie("a", "b", opts) end,
   ["http.log"] = function(opts) http.log(nothing, opts) end,
 })
@@ -150,6 +158,12 @@ add(stores, {
     with_store(function(store)
       assert(store:stage("orders", 1, nothing, nil, { name = "a" }))
       assert(store:queue "a"):pause(opts)
+    end)
+  end,
+  ["queue:list"] = function(opts)
+    with_store(function(store)
+      assert(store:stage("orders", 1, nothing, nil, { name = "a" }))
+      assert(store:queue "a"):list(opts)
     end)
   end,
   ["dead:list"] = function(opts) with_store(function(store) store:dead("orders"):list(opts) end) end,

@@ -198,6 +198,19 @@ local CASES <const> = {
     begun:take()
     return select(2, server:drain(1))
   end },
+  { "exporter:drain", needs = "runnel.http", rows = { "otlp.md exporter:drain" }, err = function()
+    local http = require "runnel.http"
+    local begun = rn.chan(1)
+    local collector <close> = assert(http.serve(0, function()
+      begun:offer(true)
+      long()
+    end))
+    local exporter <close> = require("runnel.otlp").start(collector.url, { traces = false, every = 1000 })
+    begun:take()
+    local err = select(2, exporter:drain(1))
+    rn.metrics(false)
+    return err
+  end },
   { "pool:drain", rows = { "threads.md pool:drain" }, err = function()
     local pool = rn.threads(1, function() require("runnel").sleep(60000) end)
     local job = rn.go(pool, 1)

@@ -256,6 +256,25 @@ describe("queues", function()
     term:close()
   end)
 
+  it("list the messages that were never delivered, and cancel one", function()
+    assert(conn:stream("orders", { subjects = { "orders.>" }, storage = "memory" }))
+    local sink = assert(conn:sink("orders", { subject = "orders.a", encoding = "json" }))
+    for i = 1, 4 do assert(sink:put { order = i }) end
+    local source = assert(other:source("orders", { name = "n", max_running = 1, buffer = 1 }))
+    local first = source:take()
+    local queue = assert(conn:queue "n")
+    local list = assert(queue:list())
+    assert.same({ 3, 2, "orders.a", { order = 2 } }, { #list, list[1].sequence, list[1].subject, list[1].value })
+    assert.equal(3, assert(queue:list { contains = '"order":3' })[1].sequence)
+    assert.same({ 4 }, { assert(queue:list { after = 3 })[1].sequence })
+    assert.matches("^message 1 of orders/n does not wait", select(2, queue:cancel(1)))
+    assert.is_true(queue:cancel(3))
+    assert.equal(2, #queue:list())
+    assert.matches("^move: only a store", select(2, queue:move(2, "orders")))
+    first:ack()
+    assert.equal(2, source:take().sequence)
+  end)
+
   describe("of `runnel queues`", function()
     -- The command waits for answers of workers for 150 ms.
     local INIT <const> = "LUA_INIT=require('runnel.nats.internal.patience').workers_answer = 150"

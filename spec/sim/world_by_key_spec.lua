@@ -1,9 +1,9 @@
 -- Order per key of a store with two programs, in every order of their statements that a search finds, and with crashes.
 
-local process = require "spec.support.process"
 local rn = require "runnel"
 local search = require "spec.support.search"
 local sim = require "runnel.sim"
+local work_store = require "spec.support.work_store"
 
 describe("order per key in a simulated world #heavy", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
@@ -14,15 +14,13 @@ describe("order per key in a simulated world #heavy", function()
   local prepared
 
   setup(function()
-    local dir <close> = process.directory()
-    local store = stores.open(dir.path .. "/work.db")
-    assert(store:stream "orders")
-    assert(store:stage("orders", 1, print, nil, { name = "stage", key = print })):stop()
-    local sink = assert(store:sink "orders")
-    for _, order in ipairs(ORDERS) do assert(sink:put(order)) end
-    store.db:exec "create table done(what)"
-    store:close()
-    prepared = dir:read "work.db"
+    prepared = work_store.bytes(function(store)
+      assert(store:stream "orders")
+      assert(store:stage("orders", 1, print, nil, { name = "stage", key = print })):stop()
+      local sink = assert(store:sink "orders")
+      for _, order in ipairs(ORDERS) do assert(sink:put(order)) end
+      store.db:exec "create table done(what)"
+    end)
   end)
 
   local function key(order) return order:sub(1, 1) end

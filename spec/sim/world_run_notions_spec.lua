@@ -1,8 +1,8 @@
 -- Each notion of runs on a host that crashes once, at each place between two writes: what it was told stays true.
 
 local crashes = require "spec.support.crashes"
-local process = require "spec.support.process"
 local rn = require "runnel"
+local work_store = require "spec.support.work_store"
 
 describe("a run whose host crashes once, at any place, #heavy", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
@@ -12,13 +12,11 @@ describe("a run whose host crashes once, at any place, #heavy", function()
   local prepared -- the bytes of a store that has the tables
 
   setup(function()
-    local dir <close> = process.directory()
-    local store = stores.open(dir.path .. "/work.db")
-    store:runs "order"
-    store:runs "ship"
-    store.db:exec "create table effects(what)"
-    store:close()
-    prepared = dir:read "work.db"
+    prepared = work_store.bytes(function(store)
+      store:runs "order"
+      store:runs "ship"
+      store.db:exec "create table effects(what)"
+    end)
   end)
   before_each(function() rn.on_error(function() end) end) -- of runs that fail for good
   after_each(function() rn.on_error(nil) end)

@@ -1,10 +1,10 @@
 -- store:runs on the disks of simulated hosts: a host may crash between any two writes, and days pass in virtual time.
 
 local long = require "spec.support.long"
-local process = require "spec.support.process"
 local rn = require "runnel"
 local search = require "spec.support.search"
 local sim = require "runnel.sim"
+local work_store = require "spec.support.work_store"
 
 describe("runs of a store in a simulated world #heavy", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
@@ -16,12 +16,10 @@ describe("runs of a store in a simulated world #heavy", function()
   local prepared
 
   setup(function()
-    local dir <close> = process.directory()
-    local store = stores.open(dir.path .. "/work.db")
-    store:runs "order"
-    store.db:exec "create table effects(what)"
-    store:close()
-    prepared = dir:read "work.db"
+    prepared = work_store.bytes(function(store)
+      store:runs "order"
+      store.db:exec "create table effects(what)"
+    end)
   end)
 
   -- A run: a host calls f(store, seen), again after each crash. `seen` is what the world has been told.

@@ -1,11 +1,11 @@
 -- store:schedule on simulated hosts: months of virtual time, crashes between any two writes, clocks that are set.
 
 local long = require "spec.support.long"
-local process = require "spec.support.process"
 local rn = require "runnel"
 local search = require "spec.support.search"
 local sim = require "runnel.sim"
 local zones = require "spec.support.zones"
+local work_store = require "spec.support.work_store"
 
 describe("schedules of a store in a simulated world #heavy", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
@@ -18,12 +18,10 @@ describe("schedules of a store in a simulated world #heavy", function()
   local prepared
 
   setup(function()
-    local dir <close> = process.directory()
-    local store = stores.open(dir.path .. "/work.db")
-    store:runs "tick"
-    store.db:exec "create table effects(what)"
-    store:close()
-    prepared = dir:read "work.db"
+    prepared = work_store.bytes(function(store)
+      store:runs "tick"
+      store.db:exec "create table effects(what)"
+    end)
   end)
 
   local function expect(wanted, found, what)

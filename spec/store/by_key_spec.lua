@@ -4,24 +4,16 @@ local long = require "spec.support.long"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local rn = require "runnel"
+local work_store = require "spec.support.work_store"
 
 describe("order per key in a store", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
-  local stores = require "runnel.store"
-  local dir, store, reported
+  local store, reported
 
-  before_each(function()
-    dir = process.directory()
-    store = stores.open(dir.path .. "/work.db", { synchronous = "off" })
-    assert(store:stream "orders")
-    reported = {}
-    rn.on_error(function(err) reported[#reported + 1] = tostring(err) end)
-  end)
-  after_each(function()
-    rn.on_error(nil)
-    store:close()
-    dir:remove()
-  end)
+  local work = work_store.new(function(of, _, list) store, reported = of, list end)
+  before_each(work.open)
+  after_each(work.close)
+  before_each(function() assert(store:stream "orders") end)
 
   local function customer(order) return order.customer end
 
@@ -67,7 +59,7 @@ describe("order per key in a store", function()
       local problems, name, others = {}, "stage" .. seed, {}
       local f = checking(problems)
       local function start(i)
-        others[i] = stores.open(dir.path .. "/work.db", { synchronous = "off" })
+        others[i] = work.another()
         assert(others[i]:stage("orders", 4, f, nil, {
           name = name, key = customer, backoff = 5, tries = 10,
         }))
@@ -131,7 +123,7 @@ describe("order per key in a store", function()
   end)
 
   it("starts the next call when one that was cancelled has ended, with its variables", function()
-    local other <close> = stores.open(dir.path .. "/work.db", { synchronous = "off" })
+    local other <close> = work.another()
     local busy, begun, problems, going = nil, 0, {}, rn.chan()
     local function f()
       if busy then problems[#problems + 1] = "two at a time" end
@@ -215,7 +207,7 @@ describe("order per key in a store", function()
   it("holds for runs, also while they sleep or wait, and no key stops another one", function()
     local problems, ended = {}, {}
     local f = checking(problems)
-    local other <close> = stores.open(dir.path .. "/work.db", { synchronous = "off" })
+    local other <close> = work.another()
     local function start(of)
       local step = of:once("step", f, { key = function(order) return order.number end })
       return of:runs("order", function(run, order)
@@ -289,5 +281,48 @@ describe("runs of a store", function()
     assert.equal("second", assert(runs:start(2, "second")):result())
     assert(first:signal("go", "first"))
     assert.equal("first", first:result())
+  end)
+
+  it("make a wait for the result of a later run of the key, or of the run itself, an error", function()
+    rn.on_error(function() end) -- of runs that fail for good
+    local silent <close> = setmetatable({}, { __close = function() rn.on_error(nil) end }) -- luacheck: ignore 211
+    local store <close> = require("runnel.store").open ":memory:"
+    local runs
+    runs = store:runs("work", function(_, what)
+      if what.waits then return assert(runs:start(what.waits, what.of):result()) end
+      return "done"
+    end, { key = function(what) return what.customer end, tries = 1 })
+    local function result(id, argument)
+      local _, err = assert(runs:start(id, argument)):result()
+      return err
+    end
+    local first = { customer = "a", waits = 2, of = { customer = "a" } }
+    assert.matches("result: run work%[2%] has the key of this one, work%[1%], and comes after it", result(1, first))
+    assert.equal("done", runs:get(2):result())
+    assert(runs:get(1):restart()) -- that run has ended now
+    assert.equal("done", runs:get(1):result())
+    assert(runs:get(1):restart())
+    assert.equal("done", runs:get(1):result())
+    assert.is_nil(result(3, { customer = "a", waits = 4, of = { customer = "b" } }))
+    local itself = { customer = "a", waits = 5 }
+    itself.of = { customer = "a", waits = 5 }
+    assert.matches("another argument", result(5, itself))
+    local alone
+    alone = store:runs("alone", function() return assert(alone:get(1):result()) end, { tries = 1 })
+    assert(alone:start(1))
+    local _, err = alone:get(1):result()
+    assert.matches("result: run alone%[1%] waits for its own result", err)
+  end)
+
+  it("keep their priority when they are started again", function()
+    local store <close> = require("runnel.store").open ":memory:"
+    local seen = {}
+    local runs = store:runs("work", function(_, what) seen[#seen + 1] = what end, { n = 1 })
+    for i, priority in ipairs { 0, 9, 5 } do assert(runs:start(i, i, { priority = priority })):result() end
+    assert(store:queue("work"):pause())
+    for i = 1, 3 do assert(runs:get(i):restart()) end
+    assert(store:queue("work"):resume())
+    for i = 1, 3 do runs:get(i):result() end
+    assert.equal("1, 2, 3, 2, 3, 1", table.concat(seen, ", "))
   end)
 end)

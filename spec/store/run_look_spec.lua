@@ -204,7 +204,8 @@ describe("who looks at the runs of a store", function()
       local r = assert(runs:start "17")
       local function at()
         local state = assert(r:state())
-        return { state.state, state.step, state.line and state.line:match "[^/]+:%d+$" ~= nil, memory:time() - state.since }
+        local line = state.line and state.line:match "[^/]+:%d+$" ~= nil
+        return { state.state, state.step, line, memory:time() - state.since }
       end
       rn.sleep(900)
       assert.same({ "running", nil, nil, 900 }, at())

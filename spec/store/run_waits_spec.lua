@@ -1,31 +1,18 @@
 -- What runs of a store wait for: several things at a time, other runs that they have started, the next try of a step.
 
 local patience = require "spec.support.patience"
-local process = require "spec.support.process"
 local rn = require "runnel"
+local work_store = require "spec.support.work_store"
 
 describe("a run of a store", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
   local stores = require "runnel.store"
   local dir, store, reported
 
-  before_each(function()
-    dir = process.directory()
-    store = stores.open(dir.path .. "/work.db", { synchronous = "off" })
-    reported = {}
-    rn.on_error(function(err) reported[#reported + 1] = tostring(err) end)
-  end)
-  after_each(function()
-    rn.on_error(nil)
-    store:close()
-    dir:remove()
-  end)
-
-  -- Ends the program, and starts it again.
-  local function restart()
-    store:close()
-    store = stores.open(dir.path .. "/work.db", { synchronous = "off" })
-  end
+  local work = work_store.new(function(...) store, dir, reported = ... end)
+  before_each(work.open)
+  after_each(work.close)
+  local restart, wait_for_state = work.restart, work_store.wait_for_state
 
   local function raises(pattern, f, ...)
     local ok, err = pcall(f, ...)
@@ -33,12 +20,34 @@ describe("a run of a store", function()
     assert.matches(pattern, tostring(err))
   end
 
-  local function wait_for_state(r, state)
-    patience.wait_for(function() return r:state().state == state end)
-    return r:state()
-  end
-
   local function count(sql) return store.db:one("select count(*) as n from " .. sql).n end
+
+  it("has its result awaited by many in another program with a few statements for all", function()
+    local other <close> = work.another()
+    local runs = store:runs("order", function(run) return (run:wait "go") end)
+    local theirs, statements = other:runs "order", 0
+    for i = 1, 300 do assert(runs:start(i)) end
+    local attempt = other.attempt
+    other.attempt = function(...)
+      statements = statements + 1
+      return attempt(...)
+    end
+    local waits = rn.pmap(300, function(i) return theirs:get(i):result() end, rn.to_chan((function()
+      local ids = {}
+      for i = 1, 300 do ids[i] = i end
+      return ids
+    end)()))
+    patience.wait_for(function() return next(other.results and other.results.waiting or {}) ~= nil end)
+    rn.sleep(1000)
+    local before = statements
+    rn.sleep(1000)
+    assert.is_true(statements - before <= 12, statements - before) -- one each 100 ms, not one for each
+    for i = 1, 300 do assert(runs:get(i):signal("go", i)) end
+    local sum = 0
+    for value in waits do sum = sum + value end
+    assert.equal(300 * 301 // 2, sum)
+    assert.same({}, other.results.waiting)
+  end)
 
   -- ---- several things at a time ----
 

@@ -4,39 +4,22 @@ local background = require "spec.support.background"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local rn = require "runnel"
+local work_store = require "spec.support.work_store"
 
 describe("runs of a store", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
   local stores = require "runnel.store"
   local dir, store, reported
 
-  before_each(function()
-    dir = process.directory()
-    store = stores.open(dir.path .. "/work.db", { synchronous = "off" })
-    reported = {}
-    rn.on_error(function(err) reported[#reported + 1] = tostring(err) end)
-  end)
-  after_each(function()
-    rn.on_error(nil)
-    store:close()
-    dir:remove()
-  end)
-
-  -- Ends the program, and starts it again.
-  local function restart()
-    store:close()
-    store = stores.open(dir.path .. "/work.db", { synchronous = "off" })
-  end
+  local work = work_store.new(function(...) store, dir, reported = ... end)
+  before_each(work.open)
+  after_each(work.close)
+  local restart, wait_for_state = work.restart, work_store.wait_for_state
 
   local function raises(pattern, f, ...)
     local ok, err = pcall(f, ...)
     assert.is_false(ok)
     assert.matches(pattern, tostring(err))
-  end
-
-  local function wait_for_state(r, state)
-    patience.wait_for(function() return r:state().state == state end)
-    return r:state()
   end
 
   it("start once for each id, and return what the function returns", function()

@@ -5,23 +5,17 @@ local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
+local sim = require "runnel.sim"
+local work_store = require "spec.support.work_store"
 
 describe("schedules of a store", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
   local stores = require "runnel.store"
   local dir, store, reported
 
-  before_each(function()
-    dir = process.directory()
-    store = stores.open(dir.path .. "/work.db", { synchronous = "off" })
-    reported = {}
-    rn.on_error(function(err) reported[#reported + 1] = tostring(err) end)
-  end)
-  after_each(function()
-    rn.on_error(nil)
-    store:close()
-    dir:remove()
-  end)
+  local work = work_store.new(function(...) store, dir, reported = ... end)
+  before_each(work.open)
+  after_each(work.close)
 
   local function nothing() end
 
@@ -172,5 +166,32 @@ tick.runs:wait()
     assert.equal(count(), store.db:one "select count(distinct time) as n from starts".n)
     assert.same({ "a", "b" }, { store.db:one "select min(program) as a from starts".a,
       store.db:one "select max(program) as b from starts".b })
+  end)
+
+  it("let runs overlap, leave starts out, or let them wait, as the option says", function()
+    for overlap, wanted in pairs {
+      allow = "1000+0 2000+0 3000+0 4000+0 5000+0 6000+0 7000+0 8000+0",
+      skip = "1000+0 4000+0 7000+0",
+      queue = "1000+0 3000+500 6000+0", -- the last one of those that wait for the end of the one before
+      ["queue all"] = "1000+0 2000+1500 3000+3000",
+      ["queue none"] = "1000+0 3000+500 6000+0",
+    } do
+      sim.run(function()
+        local memory <close> = require("runnel.store").open ":memory:"
+        local began, starts = memory:time(), {}
+        local schedule = memory:schedule("tick", {
+          every = 1000, overlap = overlap:match "^%a+", missed = overlap:match " (%a+)",
+        }, function(run, time)
+          local at = time - began
+          run:now()
+          starts[#starts + 1] = ("%d+%d"):format(at, (memory:time() - began - at) // 100 * 100)
+          run:sleep(2500)
+        end)
+        rn.sleep(8500)
+        assert.equal(wanted, table.concat(starts, " "), overlap)
+        assert.equal(overlap:match "^%a+", schedule:state().overlap)
+        assert(schedule:run_now())
+      end)
+    end
   end)
 end)

@@ -93,6 +93,23 @@ local operations = {
     end
     return { outs = { ch }, close = closes { ch } }
   end,
+  ["watch of a tree"] = function(has_data)
+    local path = uv_stage.path()
+    assert(luv.fs_mkdir(path, tonumber("700", 8)))
+    assert(luv.fs_mkdir(path .. "/below", tonumber("700", 8)))
+    local ch = uv.watch(path, { deep = true })
+    if has_data then
+      for i = 1, 3 do
+        local f = assert(io.open(path .. "/below/" .. i, "w"))
+        f:close()
+      end
+    end
+    local function remove() os.execute("rm -rf " .. path) end
+    return { outs = { ch }, close = function()
+      ch:close()
+      remove()
+    end, after = remove }
+  end,
   ticker = function(has_data)
     local ch = uv.ticker(has_data and 0.1 or 1e6)
     return { outs = { ch }, close = closes { ch } }

@@ -237,6 +237,130 @@ describe("uv.watch", function()
     clear()
   end)
 
+  -- The names of changes, until all of these have come.
+  local function wait_for_names(changes, ...)
+    local missing, n = {}, 0
+    for _, name in ipairs { ... } do missing[name], n = true, n + 1 end
+    local err
+    local ok = pcall(rn.scope, function()
+      while n > 0 do
+        local change = assert(changes:take())
+        if missing[change.name] then missing[change.name], n = nil, n - 1 end
+      end
+    end, { timeout = patience.factor() * 20000 })
+    if not ok then err = "no change of " .. tostring(next(missing)) end
+    assert.is_nil(err)
+  end
+
+  both("of a tree tells of files in all folders, also in those that are made, moved or replaced later", function()
+    local root = os.tmpname()
+    local function at(path) return root .. "/" .. path end
+    local function make(path) assert(require("runnel.uv.loop").uv.fs_mkdir(at(path), tonumber("700", 8))) end
+    local function write(path)
+      local ch = rn.chan(1)
+      ch:put "x"
+      ch:close()
+      assert(uv.write(at(path), ch):take())
+    end
+    local fs = require("runnel.uv.loop").uv
+    os.remove(root)
+    assert(fs.fs_mkdir(root, tonumber("700", 8)))
+    make "a"
+    make "a/b"
+    local changes = uv.watch(root, { deep = true })
+    write "a/b/file"
+    wait_for_names(changes, "a/b/file")
+    make "new"
+    make "new/below"
+    write "new/below/early"
+    wait_for_names(changes, "new", "new/below", "new/below/early")
+    write "new/below/late"
+    wait_for_names(changes, "new/below/late")
+    assert(fs.fs_rename(at "a", at "moved"))
+    wait_for_names(changes, "a", "moved", "moved/b", "moved/b/file")
+    write "moved/b/other"
+    wait_for_names(changes, "moved/b/other")
+    assert(fs.fs_unlink(at "moved/b/other"))
+    assert(fs.fs_unlink(at "moved/b/file"))
+    assert(fs.fs_rmdir(at "moved/b"))
+    wait_for_names(changes, "moved/b/other", "moved/b/file", "moved/b")
+    make "moved/b"
+    write "moved/b/again"
+    wait_for_names(changes, "moved/b/again")
+    changes:close()
+    for _, path in ipairs { "moved/b/again", "new/below/early", "new/below/late" } do assert(fs.fs_unlink(at(path))) end
+    for _, path in ipairs { "moved/b", "moved", "new/below", "new", "." } do fs.fs_rmdir(at(path)) end
+    fs.fs_rmdir(root)
+  end)
+
+  it("of a tree begins anew when its folder is replaced", function()
+    local path, remove = directory()
+    assert(os.execute(("mkdir %s/a"):format(path)))
+    local changes = uv.watch(path, { deep = true })
+    remove()
+    repeat until changes:take().missing
+    assert(os.execute(("mkdir -p %s/b/c && touch %s/b/c/d"):format(path, path)))
+    wait_for_names(changes, "b", "b/c", "b/c/d")
+    touch(path .. "/b/c/later")
+    wait_for_names(changes, "b/c/later")
+    changes:close()
+    remove()
+  end)
+
+  it("of a tree says which limit of the system is reached, and at which folder", function()
+    local path, remove = directory()
+    assert(luv.fs_mkdir(path .. "/below", tonumber("700", 8)))
+    local meta = getmetatable(luv.new_fs_event())
+    local start = meta.__index.start
+    meta.__index.start = function(handle, at, ...)
+      if at:find "below" then return nil, "ENOSPC: no space left on device", "ENOSPC" end
+      return start(handle, at, ...)
+    end
+    local changes = uv.watch(path, { deep = true })
+    meta.__index.start = start
+    local _, err = changes:take()
+    assert.equal(path .. "/below: ENOSPC: the system's limit of watches is reached (on Linux "
+      .. "fs.inotify.max_user_watches)", err)
+    remove()
+  end)
+
+  it("of a tree reads it again, and tells so, if events may have been lost #long", function()
+    local path, remove = directory()
+    assert(luv.fs_mkdir(path .. "/a", tonumber("700", 8)))
+    local changes = uv.watch(path, { deep = true })
+    -- So many that the queue of the system has no room for all, while the program does not read.
+    assert(os.execute(("cd %s/a && seq 12000 | xargs touch && mkdir -p x/y && touch x/y/z"):format(path)))
+    local is_told = false
+    repeat
+      local change = changes:take()
+      is_told = is_told or change.name == nil
+    until is_told
+    local is_seen = false
+    patience.wait_for(function()
+      touch(path .. "/a/x/y/later")
+      rn.sleep(1)
+      for change in changes.poll, changes do is_seen = is_seen or change.name == "a/x/y/later" end
+      return is_seen
+    end)
+    changes:close()
+    remove()
+  end)
+
+  it("does not follow links in a tree, and says that the option is called deep", function()
+    local path, remove = directory()
+    local other, remove_other = directory()
+    assert(luv.fs_symlink(other, path .. "/link"))
+    local changes = uv.watch(path, { deep = true })
+    touch(other .. "/file")
+    touch(path .. "/file")
+    assert.equal("file", changes:take().name)
+    changes:close()
+    remove()
+    remove_other()
+    assert.error_matches(function() uv.watch(path, { recursive = true }) end,
+      'watch: unknown option "recursive"; it is called deep')
+  end)
+
   it("closes with the error of links that lead in a circle", function()
     local root, clear = place()
     os.execute(("cd %s && ln -s x y && ln -s y x"):format(root))

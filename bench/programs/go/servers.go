@@ -34,6 +34,7 @@ func chat() {
 		lock.Lock()
 		clients[out] = true
 		lock.Unlock()
+		out <- "welcome\n"
 		go func() {
 			for line := range out {
 				if _, err := io.WriteString(conn, line); err != nil {

@@ -5,21 +5,22 @@
 local uv = require "luv"
 
 local port, n, lines = tonumber(arg[1]), tonumber(arg[2]), tonumber(arg[3])
+local WELCOME <const> = "welcome\n"
 local clients, connected, complete = {}, 0, 0
 
 local function line(i) return ("line %d of a chat, which all of them must see\n"):format(i) end
 
-local all = {}
+local all = { [0] = WELCOME }
 for i = 1, lines do all[i] = line(i) end
-local expected = table.concat(all)
+local expected = table.concat(all, "", 0)
 
 local function fail(why)
   io.stderr:write("chat: ", tostring(why), "\n")
   os.exit(false)
 end
 
--- The next line when all have the last one.
-local sent, waiting = 0, 0
+-- The next line when all have the last one, and the first when all have been welcomed.
+local sent, waiting = 0, n
 local function send()
   if sent == lines then return end
   sent, waiting = sent + 1, n
@@ -42,12 +43,10 @@ local function on_chunk(client, err, chunk)
   if waiting == 0 then send() end
 end
 
-local function begin()
+local function read_all()
   for _, client in ipairs(clients) do
     client.socket:read_start(function(err, chunk) on_chunk(client, err, chunk) end)
   end
-  local timer = uv.new_timer()
-  timer:start(300, 0, send) -- the server has accepted all
 end
 
 for i = 1, n do
@@ -57,7 +56,7 @@ for i = 1, n do
     if err then return fail(err) end
     client.socket:nodelay(true)
     connected = connected + 1
-    if connected == n then begin() end
+    if connected == n then read_all() end
   end)
 end
 uv.run()

@@ -78,6 +78,7 @@ function programs.chat()
     listener:accept(client)
     clients[client] = true
     client:nodelay(true)
+    client:write "welcome\n"
     client:read_start(function(_, piece)
       if not piece then
         clients[client] = nil

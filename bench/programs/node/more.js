@@ -83,6 +83,7 @@ module.exports = {
     say(net.createServer(conn => {
       clients.add(conn)
       conn.setNoDelay()
+      conn.write("welcome\n")
       let part = ""
       conn.on("data", piece => {
         const list = (part + piece).split("\n")

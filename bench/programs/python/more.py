@@ -92,6 +92,7 @@ async def chat():
 
     async def serve(reader, writer):
         clients.add(writer)
+        writer.write(b"welcome\n")
         try:
             while line := await reader.readline():
                 for client in clients:

@@ -27,7 +27,7 @@ function programs.wsecho()
   rn.run()
 end
 
--- Sends each line that a client sends to all clients.
+-- Sends each line that a client sends to all clients. A new one gets a line once it hears the others.
 function programs.chat()
   local uv = require "runnel.uv"
   local conns, port = assert(uv.listen("127.0.0.1", 0))
@@ -39,6 +39,7 @@ function programs.chat()
       local _ <close> = conn
       local out = rn.chan(16)
       all:tap(out)
+      conn:write "welcome\n"
       rn.go(function()
         for line in out do
           if not conn:write(line) then break end

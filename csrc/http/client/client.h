@@ -305,4 +305,15 @@ __attribute__((visibility("default")))
 #endif
 int luaopen_runnel_http_curl(lua_State *L);
 
+/* ---- gzip.c: the streams of a server's bodies ---- */
+
+/* deflater(level) -> a stream that compresses, with a level from 1 (fast) to 9 (small). */
+int gzip_deflater(lua_State *L);
+
+/* inflater() -> a stream that decompresses. */
+int gzip_inflater(lua_State *L);
+
+/* Makes the type of the streams. */
+void gzip_open(lua_State *L);
+
 #endif

@@ -56,7 +56,9 @@ static void prepare(void) { (void)curl_global_init(CURL_GLOBAL_ALL); }
 
 int luaopen_runnel_http_curl(lua_State *L) {
   static const luaL_Reg functions[] = {{"cookies", cookies_new},
+                                       {"deflater", gzip_deflater},
                                        {"headers", response_headers},
+                                       {"inflater", gzip_inflater},
                                        {"is_cookies", cookies_is},
                                        {"open", module_open},
                                        {NULL, NULL}};
@@ -67,6 +69,7 @@ int luaopen_runnel_http_curl(lua_State *L) {
   handle_open(L, &client_type, methods);
   calls_open(L);
   cookies_open(L);
+  gzip_open(L);
   luaL_newlib(L, functions);
   lua_pushinteger(L, (lua_Integer)curl_version_info(CURLVERSION_NOW)->version_num);
   lua_setfield(L, -2, "version"); /* libcurl's, as 0x075801 for 7.88.1 */

@@ -6,6 +6,7 @@
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/turn.h"
+#include "states/shared_wait.h"
 
 /* The stack of hold: the gather, the list of channels, then that of an alts. */
 enum { HOLD_CHANS = GATHER_AT_HOLDER + 1 };
@@ -22,7 +23,9 @@ static const char META[] = "runnel.internal.gather";
 static int gathering_new(lua_State *L) {
   lua_Integer n = luaL_checkinteger(L, 1);
   luaL_argcheck(L, n > 0 && n <= INT32_MAX / 4, 1, "a number of inputs expected");
-  gather_push(L, sched_self(L), (uint32_t)n);
+  Sched *S = sched_self(L);
+  if (!S->others) S->others = &shared_wait_others;
+  gather_push(L, S, (uint32_t)n);
   luaL_setmetatable(L, META);
   return 1;
 }
@@ -159,9 +162,9 @@ static int gathering_is_shared(lua_State *L) {
 }
 
 void lua_gathering_open(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"finish", gathering_finish}, {"hold", gathering_hold}, {"is_shared", gathering_is_shared},
-      {"new", gathering_new},       {"take", gathering_take}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"finish", gathering_finish},       {"hold", gathering_hold},
+                                       {"is_shared", gathering_is_shared}, {"new", gathering_new},
+                                       {"take", gathering_take},           {NULL, NULL}};
   luaL_newmetatable(L, META);
   lua_pop(L, 1);
   lua_newtable(L);

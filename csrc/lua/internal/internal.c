@@ -18,6 +18,7 @@
 #include "states/limits.h"
 #include "states/shared_handle.h"
 #include "states/shared_inbox.h"
+#include "csv/csv.h"
 #include "json/json.h"
 
 /* ---- channels ---- */
@@ -269,6 +270,7 @@ void lua_internal_open(lua_State *L) {
       {"is_error_known", internal_is_error_known},
       {"is_simulation", internal_is_simulation},
       {"is_well", internal_is_well},
+      {"csv_scan", csv_scan},
       {"json", internal_json},
       {"library", internal_library},
       {"name_of", internal_name_of},

@@ -79,10 +79,14 @@ static int internal_measured(lua_State *L) {
 
 void lua_watch_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"find_chan", internal_find_chan}, {"find_go", internal_find_go},
-      {"measure", internal_measure},     {"measured", internal_measured},
-      {"peek", internal_peek},           {"snapshot", internal_snapshot},
-      {"states", ps_count},              {"watch", internal_watch},
+      {"find_chan", internal_find_chan},
+      {"find_go", internal_find_go},
+      {"measure", internal_measure},
+      {"measured", internal_measured},
+      {"peek", internal_peek},
+      {"snapshot", internal_snapshot},
+      {"states", ps_count},
+      {"watch", internal_watch},
       {NULL, NULL},
   };
   module_register(L, functions);

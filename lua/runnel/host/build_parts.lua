@@ -9,7 +9,7 @@ local parts = {}
 -- Modules that parts of runnel load when they are first used: the part; the words with which a program uses it, or
 -- false if every program that requires the part does; and the modules.
 local LOADED_LATE = {
-  { "runnel.http", { "close_idle", "cookies", "fake", "get", "request", "stream" }, "runnel.http.curl" },
+  { "runnel.http", { "close_idle", "compress", "cookies", "fake", "get", "request", "stream" }, "runnel.http.curl" },
   { "runnel.otlp", false, "runnel.http.curl" },
   { "runnel.http", { "serve" }, "runnel.http.core" },
   { "runnel.http", { "websocket" }, "runnel.websocket.core", "runnel.tls.core", "luv" },

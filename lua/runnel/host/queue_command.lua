@@ -9,6 +9,9 @@ Shows the queues of a NATS server: remote stages, and consumers of streams; or t
 either, the environment says where and how to connect to a server: RUNNEL_NATS_URL, RUNNEL_NATS_CREDENTIALS and others
 (docs/manual/nats.md). Commands:
   --watch[=SECONDS]         show them again and again, every 2 seconds or as given, until Ctrl-C
+  --metrics                 write their numbers as Prometheus' text
+  --max-waiting=N           end with status 3 if a queue has more than N waiting messages, and say which
+  --max-oldest=SECONDS      the same if a message that is not done is older than that
   show NAME                 a queue, with what each worker runs
   pause NAME [TIME]         let the workers of a queue start nothing more, until it is resumed; of a store, for TIME
                             at most: 90s, 30min, 2h, 1d
@@ -16,12 +19,18 @@ either, the environment says where and how to connect to a server: RUNNEL_NATS_U
   change NAME OPTION=N ...  change replicas, max_age, ack_wait, max_running; or ack_wait, max_running, tries
   delete NAME [--force]     delete a queue; with --force, also one that has messages
   clean [DAYS]              delete remote stages that were not used for DAYS days (30)
+  waiting NAME [TEXT]       list the messages that wait, with their values; those that contain a text
+  cancel NAME NUMBER        remove a message that waits
+  move NAME NUMBER STREAM   move it to the end of another stream of the store
   dead NAME                 list the dead letters of a queue
   dead NAME NUMBER          show one, with its value
   replay NAME NUMBER|all    run it again, and drop it if that succeeds
   drop NAME NUMBER|all      drop it
   help                      show this
 ]]
+
+-- The exit status if a queue is beyond a limit.
+local ALARM <const> = 3
 
 local SAMPLE_MS <const>, DAY_MS <const> = 1000, 24 * 3600 * 1000
 
@@ -137,6 +146,34 @@ function command.clean(conn, words)
   print(plural(count, "queue") .. " deleted")
 end
 
+function command.waiting(conn, words)
+  local queue = must(conn:queue(name_of(words, "waiting")))
+  no_more(words, 2, "waiting")
+  local after = 0
+  repeat
+    local list = must(queue:list { after = after, contains = words[2] })
+    if #list > 0 or after == 0 then print_lines(view().waiting(list)) end
+    after = #list > 0 and list[#list].sequence or nil
+  until not after or #list < 100
+end
+
+function command.cancel(conn, words)
+  local name, number = name_of(words, "cancel"), number_of(words[2], "cancel")
+  no_more(words, 2, "cancel")
+  local queue = must(conn:queue(name))
+  must(queue:cancel(number))
+  print(("message %d of %s is cancelled"):format(number, queue.name))
+end
+
+function command.move(conn, words)
+  local name, number = name_of(words, "move"), number_of(words[2], "move")
+  if not words[3] then wrong_usage "move needs the name of a stream" end
+  no_more(words, 3, "move")
+  local queue = must(conn:queue(name))
+  must(queue:move(number, words[3]))
+  print(("message %d of %s is moved to %s"):format(number, queue.name, words[3]))
+end
+
 function command.dead(conn, words)
   local dead = dead_of(conn, name_of(words, "dead"))
   no_more(words, 2, "dead")
@@ -186,6 +223,45 @@ function command.drop(conn, words)
   print(plural(must(dead:drop(number)), "dead letter") .. " dropped")
 end
 
+-- ---- options ----
+
+-- The options of the command line by name: { value or true }. Removes them from the words.
+local OPTIONS <const> = { watch = "seconds", metrics = "none", ["max-waiting"] = "limit", ["max-oldest"] = "limit" }
+
+local function take_options(words)
+  local options = {}
+  for i = #words, 1, -1 do
+    local name, value = words[i]:match "^%-%-([%l-]+)=?(.*)$"
+    local kind = name and OPTIONS[name]
+    local has_value = kind and words[i]:find("=", 1, true) ~= nil
+    if kind then
+      if kind == "none" and has_value or kind == "limit" and not value:find "^%d+$" then
+        wrong_usage("--%s: %s expected, got %q", name, kind == "limit" and "a number" or "no value", words[i])
+      end
+      options[name] = has_value and value or true
+      table.remove(words, i)
+    end
+  end
+  if options.watch and next(options, next(options)) then wrong_usage "--watch takes no other option" end
+  return options
+end
+
+-- Prints the numbers of all queues, and whether they are within the limits. The exit status is 3 if one is not.
+local function measure(conn, options)
+  local figures = require "runnel.queue.figures"
+  local list = must(conn:queues())
+  local lines = figures.alarms(list, { waiting = math.tointeger(tonumber(options["max-waiting"])),
+    oldest = math.tointeger(tonumber(options["max-oldest"])) })
+  if options.metrics then
+    io.write(figures.text(list))
+    for _, one in ipairs(lines) do io.stderr:write(one, "\n") end
+  else
+    print_lines(#lines > 0 and lines or { plural(#list, "queue") .. " within the limits" })
+  end
+  io.stdout:flush()
+  if #lines > 0 then rn.exit(ALARM) end
+end
+
 -- ---- the command line ----
 
 local function is_file(path)
@@ -198,16 +274,10 @@ local function connect(url) return line.open("runnel.nats", "connect", url) end
 local function open_store(path) return line.open("runnel.store", "open", path, { create = false }) end
 
 return function(...)
-  local words, url, seconds, watches = { ... }, nil, nil, false
+  local words, url = { ... }, nil
+  local options = take_options(words)
   for i = #words, 1, -1 do
-    local word = words[i]
-    if word:find("://", 1, true) then
-      url = table.remove(words, i)
-    elseif word:find "^%-%-watch" then
-      watches, seconds = true, word:match "^%-%-watch=(.*)$"
-      if not seconds and word ~= "--watch" then wrong_usage("unknown option %q", word) end
-      table.remove(words, i)
-    end
+    if words[i]:find("://", 1, true) then url = table.remove(words, i) end
   end
   local what, file = table.remove(words, 1), nil
   if what and not command[what] and is_file(what) then
@@ -215,10 +285,15 @@ return function(...)
     if url then wrong_usage("a URL or a file expected, got both") end
   end
   if what == "help" or what == "--help" or what == "-h" then return io.write(USAGE) end
-  if what and (watches or not command[what]) then
-    wrong_usage(watches and "--watch takes no command, got %q" or "unknown command %q, and no such file", what)
-  end
+  if what and not command[what] then wrong_usage("unknown command %q, and no such file", what) end
+  local option = next(options)
+  if what and option then wrong_usage("--%s takes no command, got %q", option, what) end
   local conn <close> = file and open_store(file) or connect(url)
-  if watches then return line.watch(seconds, function() return view().queues(must(conn:queues()), true) end) end
+  if options.watch then
+    return line.watch(options.watch ~= true and options.watch or nil, function()
+      return view().queues(must(conn:queues()), true)
+    end)
+  end
+  if option then return measure(conn, options) end
   if what then command[what](conn, words) else show_all(conn) end
 end

@@ -1,5 +1,5 @@
 ---Why a request is refused: the status of the response, and its text. A function that reads a body gets it as an error;
----the function that has set the limit (http.limits, http.compress) catches it, and answers with it.
+---the function that has set the limit (http.within, http.compress) catches it, and answers with it.
 
 local guard = require "runnel.internal.guard"
 

@@ -226,12 +226,13 @@ local function line(name, labels, value, bound)
   return ("%s%s %s"):format(name, all, number(value))
 end
 
----@param numbers runnel.Metrics
+---Families as text.
+---@param families runnel.internal.MetricFamily[]
 ---@return string
-function exposition.text(numbers)
+function exposition.format(families)
   local lines = {}
   local function add(...) lines[#lines + 1] = line(...) end
-  for _, family in ipairs(exposition.families(numbers)) do
+  for _, family in ipairs(families) do
     local name = family.name
     lines[#lines + 1] = ("# HELP %s %s"):format(name, (family.help:gsub("[\\\n]", ESCAPES)))
     lines[#lines + 1] = ("# TYPE %s %s"):format(name, family.kind)
@@ -245,7 +246,12 @@ function exposition.text(numbers)
       end
     end
   end
-  return table.concat(lines, "\n") .. "\n"
+  lines[#lines + 1] = ""
+  return table.concat(lines, "\n")
 end
+
+---@param numbers runnel.Metrics
+---@return string
+function exposition.text(numbers) return exposition.format(exposition.families(numbers)) end
 
 return exposition

@@ -61,11 +61,11 @@ end
 
 -- ---- before 1.0 ----
 
--- The old names of options; of several new ones, the function knows one.
+-- The old names of options, and one that others use; of several new ones, the function knows one.
 local OPTIONS = {
   limit = { "timeout", "max" }, retry = { "backoff" }, rate = { "probability" }, stop = { "close" },
   max_ack_pending = { "max_running" }, max_jobs = { "max_running" }, ttl = { "max_age" }, expires = { "max_age" },
-  queue = { "group" }, pending = { "max_waiting" }, pending_bytes = { "max_waiting_bytes" },
+  queue = { "group" }, recursive = { "deep" }, pending = { "max_waiting" }, pending_bytes = { "max_waiting_bytes" },
   updates_only = { 'from = "new"' }, history = { 'from = "all"' },
   tls_ca = { "tls = { ca = ... }" }, tls_cert = { "tls = { cert = ... }" }, tls_key = { "tls = { key = ... }" },
   tls_host = { "tls = { name = ... }" }, tls_ciphers = { "tls = { ciphers = ... }" },

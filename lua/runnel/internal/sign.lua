@@ -11,9 +11,9 @@ local sign = {}
 
 -- The modules, by the names that the manual gives them.
 local MODULES = {
-  rn = "runnel", flow = "runnel.flow", http = "runnel.http", json = "runnel.json", monitor = "runnel.monitor",
-  nats = "runnel.nats", otlp = "runnel.otlp", sim = "runnel.sim", sqlite = "runnel.sqlite", stores = "runnel.store",
-  tls = "runnel.tls", uv = "runnel.uv", xf = "runnel.xf",
+  csv = "runnel.csv", rn = "runnel", flow = "runnel.flow", http = "runnel.http", json = "runnel.json",
+  monitor = "runnel.monitor", nats = "runnel.nats", otlp = "runnel.otlp", sim = "runnel.sim",
+  sqlite = "runnel.sqlite", stores = "runnel.store", tls = "runnel.tls", uv = "runnel.uv", xf = "runnel.xf",
 }
 
 local FORM = "the module; call it with a dot: %s.%s(...)"

@@ -13,6 +13,7 @@ lock.__index = lock
 function M.sleep(seconds) rn.sleep(math.floor(math.max(0, seconds or 0) * 1000 + 0.5)) end
 M.pause = M.sleep
 
+---@param f fun(...)
 function M.addthread(f, ...) return rn.go(f, ...) end
 
 ---Also copas.wrap of a socket that is wrapped.
@@ -22,6 +23,7 @@ function M.send(socket, ...) return socket:send(...) end
 function M.settimeout(socket, seconds) return socket:settimeout(seconds) end
 
 ---Each thread may get it again while it holds it. copas.lock.new(seconds)
+---@param seconds? number how long get waits; 10 by default
 function lock.new(seconds)
   local self = setmetatable({ free = rn.chan(1), limit = seconds or 10 }, lock)
   self.free:offer(true)
@@ -29,6 +31,7 @@ function lock.new(seconds)
 end
 
 ---Returns the seconds that it has waited, or nil and "timeout".
+---@param seconds? number
 function lock:get(seconds)
   local began = rn.now()
   local got = rn.alts({ self.free, rn.timeout((seconds or self.limit) * 1000) }, { priority = true })

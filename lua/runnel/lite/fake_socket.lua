@@ -9,6 +9,9 @@ socket.__index = socket
 local MANY = 1000 -- pieces that are on their way
 
 ---Sends data, or a part of it, as one piece. Returns the number of the last byte that was sent.
+---@param data string
+---@param i? integer
+---@param j? integer
 function socket:send(data, i, j)
   if self.out:closed() then return nil, "closed", 0 end
   self.out:put(data:sub(i or 1, j or -1))
@@ -38,6 +41,7 @@ end
 
 ---Receives a line ("*l", the default), n bytes, or all until the end ("*a"). Returns nil, "closed" or "timeout", and
 ---what has come.
+---@param pattern? string|integer
 function socket:receive(pattern)
   pattern = pattern or "*l"
   local data, why

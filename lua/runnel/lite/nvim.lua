@@ -50,15 +50,24 @@ function M.callback(f, ...) return call(false, f, ...) end
 function M.error_first(f, ...) return call(true, f, ...) end
 
 ---vim.ui.input: the text; closed without one if the user cancels.
+---@param opts? table
+---@return runnel.Channel<string>
 function M.input(opts) return M.callback(vim.ui.input, opts or {}) end
 
 ---vim.ui.select: the item; closed without one if the user cancels.
+---@param items any[]
+---@param opts? table
+---@return runnel.Channel<any>
 function M.select(items, opts) return M.callback(function(f) vim.ui.select(items, opts or {}, f) end) end
 
 ---The lines of a command: see runnel.lite.process. Closing the channel kills it.
+---@type fun(command: string[], opts?: { cwd?: string, env?: string[] }): runnel.Channel<string>
 M.lines = require "runnel.lite.process"(uv)
 
 ---vim.system (Neovim 0.10): the table with code, signal, stdout and stderr. Closing the channel kills the process.
+---@param command string[]
+---@param opts? table
+---@return runnel.Channel<table>
 function M.system(command, opts)
   if not vim.system then error("nvim.system: this Neovim has no vim.system (it came with 0.10); use nvim.lines", 2) end
   local ch = rn.chan(1)
@@ -72,6 +81,10 @@ end
 
 ---Events of nvim_create_autocmd: the tables that its callback gets. opts: what to watch, as { buffer = 0 }. Closing the
 ---channel ends it. By default it keeps the newest event only.
+---@param names string|string[]
+---@param opts? table
+---@param ch? runnel.Channel<any>
+---@return runnel.Channel<table>
 function M.events(names, opts, ch)
   ch = ch or rn.chan(rn.sliding_buffer(1))
   local id = vim.api.nvim_create_autocmd(names, vim.tbl_extend("force", opts or {}, {
@@ -83,6 +96,9 @@ end
 
 ---Changes of a buffer: { first, last, new_last } of nvim_buf_attach's on_lines. Closes with the buffer; closing it ends
 ---it. By default it keeps the newest change only.
+---@param buffer integer
+---@param ch? runnel.Channel<any>
+---@return runnel.Channel<integer[]>
 function M.changes(buffer, ch)
   ch = ch or rn.chan(rn.sliding_buffer(1))
   vim.api.nvim_buf_attach(buffer, false, {

@@ -13,6 +13,7 @@ local patience = require "runnel.nats.internal.patience"
 local pmap = require "runnel.rn.pmap"
 local sign = require "runnel.internal.sign"
 local timestamp = require "runnel.nats.internal.timestamp"
+local waiting_list = require "runnel.nats.waiting_list"
 local who = require "runnel.nats.internal.who"
 
 local queues = {}
@@ -22,7 +23,7 @@ local AT_ONCE <const> = 8
 
 ---@class runnel.nats.Queue: runnel.queue.Queue
 ---@field protected owner runnel.nats.Connection
-local Queue = shared.class {}
+local Queue = shared.class { read_waiting = waiting_list.read, remove_waiting = waiting_list.remove }
 
 -- ---- asking ----
 

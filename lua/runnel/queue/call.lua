@@ -116,13 +116,12 @@ local function failed(self, err, trace)
     return worker.keeper:back(self.message, math.max(1, after or patience.given_back))
   end
   worker.counts.failed, count.raises = worker.counts.failed + 1, count.raises + 1
+  -- Operators see the error of the last try. And if the answer of the last one is lost, the message comes again: it is
+  -- then given up with the same error.
+  local short = timed_out.with_text(err, internal.error_text(err):sub(1, LONGEST_ERROR))
+  count.error = timed_out.plain(short) or short
   if count.raises >= self.limits.tries then
-    -- If this answer is lost, the message comes again: it is then given up with the same error.
-    if not give_up(self, err, trace) and self.is_counted then
-      local short = timed_out.with_text(err, internal.error_text(err):sub(1, LONGEST_ERROR))
-      count.error = timed_out.plain(short) or short
-      set_count(self, count)
-    end
+    if not give_up(self, err, trace) and self.is_counted then set_count(self, count) end
     return
   end
   set_count(self, count)

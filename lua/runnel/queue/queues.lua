@@ -1,10 +1,14 @@
 ---What lists of queues have in common, wherever the queues are.
 
 local check = require "runnel.internal.check"
+local json = require "runnel.json"
 local short = require "runnel.internal.short"
 local sign = require "runnel.internal.sign"
 
 local queues = {}
+
+-- How much of a value that is no JSON is searched, in bytes.
+local LONGEST_VALUE <const> = 4000
 
 ---A queue, as it was at the time of the query.
 ---@class runnel.queue.Queue
@@ -28,6 +32,9 @@ local queues = {}
 ---@field protected store_paused fun(self, is_paused: boolean, ms?: number): true?, string? notes for all workers, also
 ---new ones, whether the queue is paused, and for how long
 ---@field can_resume? boolean whether a pause may have an end
+---@field protected read_waiting fun(self, after: integer, most: integer): runnel.queue.Waiting[]?, string?
+---@field protected remove_waiting fun(self, sequence: integer): true?, string?
+---@field protected move_waiting? fun(self, sequence: integer, to: string): true?, string?
 ---@field protected ask fun(self, ms?: number): table<string, runnel.queue.WorkerReport[]>?, string? tells workers to
 ---see whether the queue is paused; returns reports by the names of queues
 local Queue = {}
@@ -60,6 +67,20 @@ local Queue = {}
 ---@class runnel.queue.List
 ---@field [integer] runnel.queue.Queue
 ---@field silent? runnel.queue.Silent[] nil if there are none, or for a store
+
+---A message that waits in a queue.
+---@class runnel.queue.Waiting
+---@field sequence integer its number in the stream
+---@field id? string that of its put; of a store only
+---@field subject string
+---@field time number when it was stored, in ms since 1970
+---@field bytes integer of its value
+---@field value any nil if it cannot be read
+---@field problem? string why not
+---@field due? number when it is delivered again, in ms since 1970; of a store only
+---@field starts integer how often it was started; of a store only, as the next two
+---@field raises integer how often its function has raised
+---@field error? string of the last try
 
 ---The name of the program's script, or nil.
 ---@return string?
@@ -158,6 +179,75 @@ end
 function Queue:dead()
   sign.own(self, "queue", "dead")
   return self.owner:dead(self.kind == "jobs" and self.name or self.consumer)
+end
+
+local LIST <const> = { after = check.kinds.integer(0), limit = check.kinds.integer(1),
+  contains = function(value, what, level) check.string(value, "a text", what, level + 1) end }
+
+-- How many messages are read at a time to search among them.
+local PAGE <const> = 200
+
+-- Whether the id, the subject or the value of a message contains a text.
+local function contains(message, text)
+  if message.id and message.id:find(text, 1, true) or message.subject:find(text, 1, true) then return true end
+  local value = message.value
+  local all = type(value) == "string" and value or json.encode(value) or short.value(value, LONGEST_VALUE)
+  return all:find(text, 1, true) ~= nil
+end
+
+---Lists messages that wait, the oldest first: those that no worker has.
+---@param opts? { after?: integer, limit?: integer, contains?: string } `after`: only those with larger sequence
+---numbers; `limit`: at most that many (100); `contains`: only those whose value, subject or id contains a text
+---@return runnel.queue.Waiting[]? list, string? err
+function Queue:list(opts)
+  sign.own(self, "queue", "list")
+  check.options(opts, LIST, "list")
+  opts = opts or {}
+  local found, after, limit = {}, opts.after or 0, opts.limit or 100
+  repeat
+    local page, err = self:read_waiting(after, opts.contains and PAGE or limit)
+    if not page then return nil, err end
+    for _, message in ipairs(page) do
+      after = message.sequence
+      if not opts.contains or contains(message, opts.contains) then found[#found + 1] = message end
+      if #found == limit then return found end
+    end
+  until #page < PAGE or not opts.contains
+  return found
+end
+
+-- Jobs of a remote stage belong to a program that waits for their results.
+local function check_messages(self, what)
+  if self.kind ~= "jobs" then return true end
+  return nil, ("%s: %s is a remote stage: the program that has submitted a job cancels it"):format(what, self.name)
+end
+
+---Removes a message that waits.
+---@param sequence integer its number
+---@return true? cancelled, string? err it does not wait
+function Queue:cancel(sequence)
+  sign.own(self, "queue", "cancel")
+  check.integer(sequence, 1, "cancel: sequence")
+  local ok, err = check_messages(self, "cancel")
+  if ok then ok, err = self:remove_waiting(sequence) end
+  return ok, err
+end
+
+---Moves a message that waits to the end of another stream, in one step. Of a store only.
+---@param sequence integer its number
+---@param to string the stream
+---@return true? moved, string? err it does not wait, or the stream does not take it
+function Queue:move(sequence, to)
+  sign.own(self, "queue", "move")
+  check.integer(sequence, 1, "move: sequence")
+  check.string(to, "the name of a stream", "move: to")
+  local ok, err = check_messages(self, "move")
+  if not ok then return nil, err end
+  if not self.move_waiting then
+    return nil, "move: only a store moves a message in one step: put it into the other stream, and cancel it here"
+  end
+  ok, err = self:move_waiting(sequence, to)
+  return ok, err
 end
 
 function Queue:__tostring()

@@ -101,6 +101,21 @@ function queue_view.queues(list, workers)
   return lines
 end
 
+-- ---- messages that wait ----
+
+---A table of messages that wait.
+---@param list runnel.queue.Waiting[]
+---@return string[] lines
+function queue_view.waiting(list)
+  if #list == 0 then return { "nothing waits" } end
+  local rows = { { "number", "stored", "id", "raised", "value", "error of the last try" } }
+  for i, one in ipairs(list) do
+    rows[i + 1] = { one.sequence, queue_view.date(one.time), one.id and short.value(one.id, 40) or "-", one.raises,
+      one.problem or short.value(one.value, 60), one.error and one.error:match "^[^\n]*" or "-" }
+  end
+  return width.columns(rows, { true, false, false, true })
+end
+
 -- ---- dead letters ----
 
 local function first_line(text) return (text or "?"):match "^[^\n]*" end

@@ -1,5 +1,5 @@
----rn.metrics: what a program's go blocks, channels, flows, queues, threads and HTTP servers do, in numbers; and those of
----the program's own (runnel.internal.instruments).
+---rn.metrics: what a program's go blocks, channels, flows, queues, threads and HTTP servers do, in numbers; and the
+---numbers of the program's own (runnel.internal.instruments).
 ---
 ---The core counts puts and takes of each channel in any case, and flows, workers, pools and servers count what they do.
 ---So this module only reads counters, when it is asked. As long as it is on, the core keeps a list of all channels, and
@@ -286,7 +286,8 @@ local function read_exporters()
     local stats = exporter:stats()
     for signal, one in pairs { traces = stats.spans, metrics = stats.points } do
       local row = row_of(rows, signal, { "sent", "dropped" })
-      for _, field in ipairs { "sent", "dropped" } do count(row, field, "otlp " .. signal, signal, exporter, one[field]) end
+      count(row, "sent", "otlp " .. signal, signal, exporter, one.sent)
+      count(row, "dropped", "otlp " .. signal, signal, exporter, one.dropped)
     end
   end
   return rows

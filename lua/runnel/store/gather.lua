@@ -73,7 +73,7 @@ function Gather:all(questions)
   return answers
 end
 
----A statement for some questions, and its values. Those for 1, 2, 4 up to MOST questions are kept, here and by SQLite: if
+---A statement for some questions, and its values. Those for 1, 2, 4 up to MOST questions are kept, also by SQLite: if
 ---there are fewer questions, the last one is asked several times.
 ---@param kept table<integer, string> the texts for so many questions
 ---@param text string with $ROWS in place of the questions

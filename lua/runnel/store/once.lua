@@ -118,7 +118,7 @@ local function check_step(self, call, text, step, row)
 end
 
 -- The entry in the table; or nil, and whether there is an expired one.
-local function find(self, call, key, text, step, scope)
+local function find(self, call, key, text, step)
   if call and call.is_run then return nil, false end -- `call_once` has found none
   local db = self.store.db
   local row
@@ -220,7 +220,7 @@ end
 local function done_of(run)
   if not run.done then
     run.done = chan()
-    if run.store.db.disk then run.done:name "runnel.store" end -- in a simulated world: so that stories do not tell of it
+    if run.store.db.disk then run.done:name "runnel.store" end -- so that stories do not tell of it
   end
   return run.done
 end
@@ -243,7 +243,7 @@ local function find_or_compute(self, call, key, text, id, step, scope, ...)
   local run <close> = setmetatable({ store = store, id = id, forgets = memory.forgets }, Run)
   store.running[id] = run
   if not (call and call.is_run) then lock(run) end -- the process has the run, so no other one has this step
-  local entry, has_expired = find(self, call, key, text, step, scope)
+  local entry, has_expired = find(self, call, key, text, step)
   if not entry then
     if store.refuse and not call then store.refuse() end
     local inner = steps.scope(scope, self.name, text)

@@ -9,6 +9,7 @@ local reports = require "runnel.queue.report"
 local shared = require "runnel.queue.queues"
 local sign = require "runnel.internal.sign"
 local streams = require "runnel.store.stream"
+local waiting_list = require "runnel.store.waiting_list"
 
 local queues = {}
 
@@ -45,7 +46,9 @@ local WORKERS <const> = "select w.holder, w.stream, w.consumer, w.report from ru
 
 ---@class runnel.store.Queue: runnel.queue.Queue
 ---@field protected owner runnel.store.Store
-local Queue = shared.class {}
+local Queue = shared.class {
+  read_waiting = waiting_list.read, remove_waiting = waiting_list.remove, move_waiting = waiting_list.move,
+}
 
 -- The name of a queue, and its kind.
 local function name_of(stream, consumer)

@@ -282,6 +282,7 @@ local RUNS <const> = with_checks [[
     every integer $number,             -- ms, in place of them
     zone text not null,
     missed text not null,              -- once, all or none
+    overlap text not null default 'allow', -- allow, skip or queue
     last integer not null $time,       -- its last start, as it was planned; the next one is after it. Of `cron` by the
                                        -- clock of the machine, of `every` by that of the store
     paused integer $time,              -- until when nothing starts

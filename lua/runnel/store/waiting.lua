@@ -13,6 +13,9 @@ local WAITS <const> = ([[not exists (select 1 from runnel_consumer c
     and case when d.seq is null then m.seq < c.next or m.priority > 0 and m.seq > c.since
       else d.holder is not null or d.due = %d end)]]):format(math.maxinteger)
 
+---The same, for others.
+waiting.WAITS = WAITS
+
 -- From here on, ?1 is the stream, and ?2 the id.
 
 local FOUND <const> = "m.stream = ?1 and m.id = ?2 and " .. WAITS

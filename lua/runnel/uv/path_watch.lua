@@ -19,6 +19,25 @@ local LIMITS = {
 
 local CHANGE = { change = true }
 
+-- The system keeps only so many events that were not read (on Linux 16,384 of all watches), and libuv does not tell
+-- that some were lost. After as many as this in one turn some may be.
+local MANY = 8192
+
+-- How many events have come in this turn, and what is called after too many.
+local events, on_many = 0, {} ---@type integer, table<table, fun()>
+
+-- Counts an event.
+local function count()
+  events = events + 1
+  if events > 1 then return end
+  loop.after_turn(function()
+    local was_many = events >= MANY
+    events = 0
+    if not was_many or loop.over then return end
+    for _, f in pairs(on_many) do f() end
+  end)
+end
+
 ---What has happened.
 ---@class runnel.uv.Happened
 ---@field change? boolean contents or attributes have changed
@@ -68,6 +87,7 @@ local function start(self, place, f)
   end
   local ok, err, name = handle:start(place, {}, function(problem, file, what)
     if loop.over or self.is_closed then return end
+    count()
     if problem then return look_later(self, "way") end
     f(what.change and CHANGE or what, file) -- libuv says "rename", too, if the mode of a folder changes
   end)
@@ -201,7 +221,7 @@ function PathWatch:close()
   end
 end
 
-local path_watch = {}
+local path_watch = { id_of = id_of, limit = limit, count = count, on_many = on_many }
 
 ---Begins to watch a path. Tells by `id` and `problem` whether something is there.
 ---@param path string

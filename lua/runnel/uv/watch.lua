@@ -1,5 +1,6 @@
 ---uv.watch: the changes of a file, or in a directory, as a channel.
 
+local require = require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
@@ -15,8 +16,8 @@ local CHANGES = 256
 ---A change of a file or directory, or of a file in a directory.
 ---@class runnel.uv.Change
 ---@field path string the path that is watched
----@field name? string the name of a file in the directory that is at the path; nil: a change of what is at the path
----itself, or of so many files in it that their names were dropped
+---@field name? string the name of a file in the directory that is at the path, with `deep` its path from there; nil: a
+---change of what is at the path itself, or of so many files in it that their names were dropped
 ---@field change? boolean contents or attributes have changed
 ---@field rename? boolean it was created, removed, renamed or replaced
 ---@field missing? boolean nothing is at the path now
@@ -65,7 +66,7 @@ local function queue(ch, path)
   end
 end
 
-local OPTIONS = { missing = check.kinds.boolean }
+local OPTIONS = { missing = check.kinds.boolean, deep = check.kinds.boolean }
 
 ---@class runnel.uv.watch
 local watch = {}
@@ -74,7 +75,8 @@ local watch = {}
 ---directory. Follows symbolic links, and what they become. Waiting changes of one file are merged into one. Closing the
 ---channel ends the watch.
 ---@param path string
----@param opts? { missing?: boolean } `missing`: true if nothing need be at the path yet
+---@param opts? { missing?: boolean, deep?: boolean } `missing`: true if nothing need be at the path yet. `deep`: also
+---what is in the directories below, and in those that are made later; links are not followed
 ---@return runnel.Channel<runnel.uv.Change> changes closes with an error if the path cannot be watched, or nothing is
 ---there now
 function watch.watch(path, opts)
@@ -83,12 +85,25 @@ function watch.watch(path, opts)
   loop.check "watch"
   local ch = loop.chan(path)
   local function fail(err) ch:close(loop.message(err, path)) end
-  local watching, err = path_watch.new(path, "uv.watch", queue(ch, path), fail)
+  local tell, tree = queue(ch, path), nil
+  local function on_event(name, what)
+    if tree then tree:happened(name, what) else tell(name, what) end
+  end
+  local watching, err = path_watch.new(path, "uv.watch", on_event, fail)
   if not watching then
     fail(err)
     return ch
   end
-  internal.on_close(ch, function() watching:close() end)
+  internal.on_close(ch, function()
+    watching:close()
+    if tree then tree:close() end
+  end)
+  if opts and opts.deep then
+    tree = require("runnel.uv.tree_watch").new(watching.path, tell, function(problem, folder)
+      ch:close(loop.message(problem, path .. "/" .. folder))
+    end)
+    tree:begin()
+  end
   if watching.problem and not (opts and opts.missing) then fail(watching.problem) end
   return ch
 end

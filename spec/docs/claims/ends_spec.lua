@@ -65,6 +65,12 @@ OBJECTS["[a subscription](nats.md)"] = of_keeper(function(use, keeper)
 end)
 if has_luv then
   OBJECTS["[a reader](io.md#a-buffered-reader)"] = function(use) use(uv.reader(rn.chan())) end
+  OBJECTS["[an exporter](otlp.md)"] = function(use)
+    rn.on_error(function() end) -- nothing listens there
+    use(require("runnel.otlp").start("http://127.0.0.1:1", { traces = false, tries = 1 }))
+    rn.on_error(nil)
+    rn.metrics(false)
+  end
   OBJECTS["[a process](io.md)"] = function(use) use(uv.spawn { "cat" }) end
 end
 if has_sqlite then

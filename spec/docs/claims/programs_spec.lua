@@ -215,7 +215,9 @@ describe("docs/install.md", function()
   local NAMES <const> = { cc = "a C compiler", headers = "its headers", lua = "Lua", libssl = "OpenSSL",
     certificates = "", wslay = "libwslay", dot = "graphviz", copas = "Copas", luasocket = "LuaSocket",
     fennel = "Fennel", websockets = "Python's websockets", openssl = "the openssl command",
-    ["lua5.1"] = "Lua 5.1 to 5.3", ["lua5.2"] = "Lua 5.1 to 5.3", ["lua5.3"] = "Lua 5.1 to 5.3", luajit = "LuaJIT" }
+    ["lua5.1"] = "Lua 5.1 to 5.3", ["lua5.2"] = "Lua 5.1 to 5.3", ["lua5.3"] = "Lua 5.1 to 5.3", luajit = "LuaJIT",
+    ["lua5.1-headers"] = "their headers", ["luajit-headers"] = "their headers", neovim = "Neovim",
+    ["nginx-lua"] = "nginx with lua-nginx-module", love = "LÖVE", xvfb = "Xvfb" }
 
   it("names all that make demo and make test install", function()
     local text = pages.read "docs/install.md":match "## What the commands install\n\n(.-)\n\n":gsub("%s+", " ")

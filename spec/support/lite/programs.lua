@@ -39,13 +39,29 @@ function programs.run(dir, command)
   return result.out
 end
 
----Runs a Lua file in Neovim without a terminal. It prints by `say`, and Neovim ends when `main`, a go block, has ended.
+---Runs Lua code in Neovim without a terminal, at its top. An error of it, or the code itself, ends Neovim.
+---@param dir { path: string, write: function }
+---@param code string
+---@return string output
+function programs.nvim_top(dir, code)
+  dir:write("top.lua", code)
+  dir:write("main.lua", [[
+    local ok, err = xpcall(assert(loadfile "top.lua"), debug.traceback)
+    if not ok then
+      io.stdout:write(err, "\n")
+      vim.cmd "cq!"
+    end
+  ]])
+  return programs.run(dir, "exec nvim --headless -u NONE -i NONE -n +'luafile main.lua'")
+end
+
+---Runs Lua code in a go block of Neovim without a terminal. It prints by `say`, and Neovim ends when `main`, a go block, has ended.
 ---@param dir { path: string, write: function }
 ---@param code string
 ---@return string output
 function programs.nvim(dir, code)
   dir:write("spec.lua", code)
-  dir:write("main.lua", [[
+  return programs.nvim_top(dir, [[
     function say(...)
       local words = {}
       for i = 1, select("#", ...) do words[i] = tostring((select(i, ...))) end
@@ -59,7 +75,6 @@ function programs.nvim(dir, code)
     if not ok then say(err) end
     vim.cmd(ok and "qa!" or "cq!")
   ]])
-  return programs.run(dir, "exec nvim --headless -u NONE -i NONE -n +'luafile main.lua'")
 end
 
 programs.nginx_modules = "/usr/lib/nginx/modules/"

@@ -133,7 +133,8 @@ end
 
 -- ---- queues ----
 
-for name, arguments in pairs { pause = { 10 }, resume = { 10 }, change = { { tries = 3 } }, delete = {} } do
+for name, arguments in pairs { pause = { 10 }, resume = { 10 }, change = { { tries = 3 } }, delete = {}, list = {},
+  cancel = { 1 } } do
   add("queues queue:" .. name, function(conn, call)
     stream_of(conn)
     local stage <close> = assert(conn:stage("s", 1, tostring, nil, { name = "name" }))
@@ -146,6 +147,13 @@ end
 -- ---- only one of the two ----
 
 local stores = {
+  ["queues queue:move"] = function(s, call)
+    local store <close> = s.open()
+    stream_of(store)
+    local stage <close> = assert(store:stage("s", 1, tostring, nil, { name = "name" })) -- luacheck: ignore 211
+    local queue = assert(store:queue "name")
+    call(queue.move, queue, 1, "s")
+  end,
   ["store stores.open"] = function(s, call) call(require "runnel.store".open, s.path) end,
   ["store store:forget"] = function(s, call)
     local store <close> = s.open()

@@ -12,7 +12,8 @@ local never = {
   ["go-blocks"] = "rn.go rn.rename rn.on_error rn.ps",
   ["http-server"] = [[http.serve server.port server.url server:close req.method req.path req.query req.target
     req.headers req.address req.cookies req.queries req:pieces req:websocket]],
-  ["http-services"] = "http.router http.files http.log http.cookie req:events http.events",
+  ["http-services"] = [[http.router http.files http.log http.cookie http.basic_auth http.compress
+    http.cors http.limit http.within req:events http.events]],
   http = [[http.stream http.cookies http.fake http.null http.array http.close_idle res.status res.headers res.body
     res.url res:json jar:add jar:all]],
   io = [[uv.reader reader:lines reader:pieces reader:close
@@ -21,6 +22,7 @@ local never = {
     conn:shutdown conn:close conn:peer conn:address uv.resolve uv.signal uv.ticker]],
   -- keepers.stage waits for what the keeper's `open` waits for.
   keepers = "keepers.stage keepers.report keepers.on_close keepers.is_cancelled keepers.error_text",
+  csv = "csv.rows csv.decode csv.encode",
   json = "json.encode json.decode json.null json.array",
   metrics = [[rn.metrics m:text m:answer rn.counter rn.gauge rn.histogram c:add g:set g:add g:remove h:observe]],
   monitor = "monitor.listen m.url m.port m:close",

@@ -1,5 +1,5 @@
----Waits for the results of runs. A run that this process ends tells those who wait for it; for runs that other processes
----end, one go block looks again and again, for all that wait in this process.
+---Waits for the results of runs. A run that this process ends tells those who wait for it; for runs that other
+---processes end, one go block looks again and again, for all that wait in this process.
 
 local core = require "runnel.core"
 local gather = require "runnel.store.gather"

@@ -1,5 +1,6 @@
 ---Sleeps, waits and pauses of a run, as steps. The row of one that has not ended has the time of its end in `expires`.
 
+local by_key = require "runnel.store.by_key"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local keys = require "runnel.store.keys"
@@ -167,6 +168,21 @@ function waits.wait(run, key, ports, ms)
   end, channels[1] and channels)
 end
 
+-- Why a run cannot wait for the result of another one: that begins only when this one has ended. Parks.
+local function never_ends(run, other, column)
+  local work = run.work
+  if other.name ~= work.name then return nil end
+  if other.scope == run.scope then return ("result: run %s waits for its own result"):format(run.scope) end
+  local row = work.key and run:must("rows", table_of.FIND, other.name, column)[1]
+  if not row or row.seq < run.call.message.sequence then return nil end
+  local ok, is_same = pcall(function()
+    local function key(of) return by_key.of(work.key, table_of.value(of.form, of.value)) end
+    return key(row) == key(run.row)
+  end)
+  return ok and is_same and ("result: run %s has the key of this one, %s, and comes after it: it begins only when this "
+    .. "one has ended"):format(other.scope, run.scope) or nil
+end
+
 ---Waits for the result of another run. Parks.
 ---@param run runnel.store.RunSteps
 ---@param other runnel.store.RunRef
@@ -189,6 +205,8 @@ function waits.result(run, other, column, ms)
         return result
       end
       if waiter.is_listening then return nil end
+      err = never_ends(run, other, column)
+      if err then run:fail(of, err) end
       run:must("exec", table_of.LISTEN, other.name, column, run.work.name, run.id, run.work.store:time())
       waiter.is_listening = true
     end

@@ -248,7 +248,8 @@ end
 local function ending(keeper, call, state, outcome, data, text)
   local work, message = keeper.work, call.message
   local name, time, run = work.name, work.store:time(), call.run
-  local id, at = table_of.key(name, message.value), state == "failed" and run and run.failed_at or NOWHERE
+  local id = run and run.id or table_of.key(name, message.value)
+  local at = state == "failed" and run and run.failed_at or NOWHERE
   local sql, stream, seq, consumer, holder = keeper.consumer:end_of(message.sequence)
   return sql .. table_of.RESULT, stream, seq, consumer, holder,
     name, id, outcome.failed, outcome.form, data, time,
@@ -288,6 +289,7 @@ local function tell(self, scope, call)
   results.of(self.store):tell(scope, call.ended)
   local parent = call.run and call.run.row.parent
   if parent then self.store:ring(table_of.signals(parent)) end
+  self.store:ring("schedule " .. self.name) -- of which a start may wait for the end
 end
 
 -- Stores the error of a run that has failed for good, and its dead letter.

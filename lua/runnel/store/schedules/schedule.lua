@@ -36,10 +36,13 @@ local schedule = {}
 ---@field zone? string the time zone of the five fields, as "Europe/Berlin"; default UTC
 ---@field missed? "once"|"all"|"none" what happens to starts for which no process was there: the last of them happens
 ---(the default), all, or none
+---@field overlap? "allow"|"skip"|"queue" what happens to a start while an earlier run has not ended: it happens (the
+---default), is left out, or waits for that; of several that wait, the last one happens, or all with missed = "all"
 ---@field keep_done? integer how many runs that are done or cancelled are kept (1000)
 
 local OPTIONS <const> = {
-  every = kinds.integer(1), zone = true, missed = kinds.one_of { "once", "all", "none" }, keep_done = kinds.integer(0),
+  every = kinds.integer(1), zone = true, missed = kinds.one_of { "once", "all", "none" },
+  overlap = kinds.one_of { "allow", "skip", "queue" }, keep_done = kinds.integer(0),
 }
 -- Those of the runs.
 local OWN <const> = {}
@@ -52,6 +55,7 @@ for name, kind in pairs(runs.OPTIONS) do OPTIONS[name] = kind end
 ---@field runs runnel.store.Runs those that it has started
 ---@field package store runnel.store.Store
 ---@field private keep integer
+---@field private waits? boolean a start waits for the end of an earlier run
 ---@field private bell runnel.Channel<boolean>
 ---@field private plans table<string, runnel.store.Plan> by what they are made of
 local Schedule = { __name = "schedule", __sign = "schedule" }
@@ -64,6 +68,7 @@ Schedule.__index = Schedule
 ---@field every? integer ms
 ---@field zone string
 ---@field missed "once"|"all"|"none"
+---@field overlap "allow"|"skip"|"queue"
 ---@field last integer the time of its last start, or when it was made, in ms since 1970
 ---@field next? integer that of the next one
 ---@field paused boolean
@@ -108,7 +113,8 @@ local function state_of(store, row)
   local after = math.min(row.last, time_of(store, row))
   if is_paused then after = row.paused < FOR_EVER and row.paused - store:time() + time_of(store, row) or nil end
   return {
-    name = row.name, cron = row.cron, every = row.every, zone = row.zone, missed = row.missed, last = row.last,
+    name = row.name, cron = row.cron, every = row.every, zone = row.zone, missed = row.missed,
+    overlap = row.overlap, last = row.last,
     next = plan and after and plan.next(after) or nil, paused = is_paused,
     resumes = is_paused and row.paused < FOR_EVER and row.paused or nil, problem = problem,
   }
@@ -118,6 +124,8 @@ end
 
 local FIND <const> = "select * from runnel_schedule where name = ?"
 local SET <const> = "update runnel_schedule set last = ?, paused = null where name = ? and last = ? and paused is ?"
+local LIVE <const> = "select 1 from runnel_run where name = ? "
+  .. "and state in ('ready', 'sleeping', 'waiting', 'retrying', 'blocked') limit 1"
 local OLD <const> = "select id from runnel_run where name = ? and state in ('done', 'cancelled') "
   .. "order by made desc limit ? offset ?"
 
@@ -155,7 +163,14 @@ local function look(self)
   local due = plan.next(row.last)
   if not due or due > now then return due and due - now or math.huge end
   if row.missed ~= "all" then due = plan.last(row.last, now) end
-  if row.missed ~= "none" or now - due <= LATE then start(self, due) end
+  local overlaps = row.overlap ~= "allow" and must(store, "rows", LIVE, self.name)[1] ~= nil
+  if overlaps and row.overlap == "queue" then
+    self.waits = true
+    return LOOKS_AGAIN
+  end
+  local is_wanted = row.missed ~= "none" or now - due <= LATE or self.waits
+  self.waits = nil
+  if is_wanted and not overlaps then start(self, due) end
   return set(due)
 end
 
@@ -263,10 +278,11 @@ end
 
 -- If its times change, it begins anew.
 local MAKE <const> = [[
-insert into runnel_schedule(name, cron, every, zone, missed, last, made) values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-  on conflict(name) do update set missed = excluded.missed, cron = excluded.cron, every = excluded.every,
-    zone = excluded.zone, last = case when cron is excluded.cron and every is excluded.every and zone = excluded.zone
-      then last else excluded.last end]]
+insert into runnel_schedule(name, cron, every, zone, missed, last, made, overlap)
+  values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+  on conflict(name) do update set missed = excluded.missed, overlap = excluded.overlap, cron = excluded.cron,
+    every = excluded.every, zone = excluded.zone, last = case
+      when cron is excluded.cron and every is excluded.every and zone = excluded.zone then last else excluded.last end]]
 
 -- Checks what the program says about the times. Errors are at the line that has called the caller.
 local function check_times(when, opts)
@@ -329,7 +345,7 @@ function schedule.schedule(store, name, when, opts, f)
   }, Schedule)
   local row = { cron = when }
   local ok, err = store:attempt("exec", MAKE, name, when, opts.every, opts.zone or "UTC", opts.missed or "once",
-    time_of(store, row), store:time())
+    time_of(store, row), store:time(), opts.overlap or "allow")
   if not ok then
     self.runs:stop()
     error("schedule: " .. err, 2)

@@ -1,0 +1,259 @@
+---CSV (RFC 4180), strictly, in pieces.
+---
+---    local csv = require "runnel.csv"
+---    for row in csv.rows(uv.read "people.csv", { header = true }) do print(row.name) end
+---    print(csv.encode { { "name", "motto" }, { "Ann", 'says "no", often' } })
+---
+---csrc/csv splits the text.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local sign = require "runnel.internal.sign"
+
+local byte, concat, find, sub = string.byte, table.concat, string.find, string.sub
+local scan = core.internal.csv_scan
+
+-- How many bytes a record may have, if the program does not say: as those of a line.
+local MAX = 1024 * 1024
+
+local BOM = "\xEF\xBB\xBF"
+
+---@class runnel.csv
+local csv = {}
+
+-- ---- options ----
+
+local function check_separator(value, what, level)
+  if type(value) == "string" and #value == 1 and not find(value, '["\r\n]') then return end
+  error(("%s: one byte expected, and no quote or newline, got %s"):format(what, check.describe(value)), level)
+end
+
+local ROWS = {
+  separator = check_separator, header = check.kinds.boolean, ragged = check.kinds.boolean, max = check.kinds.integer(1),
+}
+
+---@class runnel.CsvOptions
+---@field separator? string one byte between the fields, default ","
+---@field header? boolean the first record has names; the others are tables with these keys
+---@field ragged? boolean records may have different numbers of fields
+---@field max? integer how many bytes a record may have, default 1 MB
+
+-- ---- reading ----
+
+---@class runnel.internal.Csv
+---@field next_piece fun(): string?, any
+---@field separator string
+---@field header boolean|string[]
+---@field ragged boolean
+---@field max integer
+---@field text string what was not split yet
+---@field from integer where that begins
+---@field line integer the line there
+---@field fields integer of the first record
+---@field is_whole boolean there is nothing behind the text
+---@field is_begun boolean the first text is there
+---@field mistake string|nil what is wrong behind the rows
+local Csv = {}
+Csv.__index = Csv
+
+-- Gets more text: up to one that has a newline, or to the end.
+local function read_on(self)
+  local parts, n, size = { sub(self.text, self.from) }, 1, #self.text - self.from + 1
+  repeat
+    local piece, err = self.next_piece()
+    if piece == nil and err ~= nil then error(err, 0) end
+    if piece == nil then
+      self.is_whole = true
+    elseif type(piece) ~= "string" then
+      error("csv: pieces of text expected, got " .. check.article(piece), 0)
+    else
+      n = n + 1
+      parts[n], size = piece, size + #piece
+    end
+    if size > self.max and n > 2 then break end
+  until piece == nil or find(piece, "\n", 1, true)
+  self.text, self.from = concat(parts, "", 1, n), 1
+  if not self.is_begun and (size >= #BOM or self.is_whole) then
+    self.is_begun = true
+    if sub(self.text, 1, #BOM) == BOM then self.from = #BOM + 1 end
+  end
+end
+
+local function fail(self, what) error(("csv: line %d: %s"):format(self.line, what), 0) end
+
+-- The next records, as lists; nil at the end.
+local function next_rows(self)
+  if self.mistake then fail(self, self.mistake) end
+  while true do
+    if not self.is_begun then read_on(self) end
+    local rows, from, lines, fields, mistake, further = scan(self.text, self.from, self.separator, self.is_whole,
+      self.fields, self.ragged)
+    self.from, self.fields, self.line = from, fields, self.line + lines
+    if mistake then self.mistake, self.line = mistake, self.line + further end
+    if rows[1] then return rows end
+    if mistake then fail(self, mistake) end
+    if self.is_whole and from > #self.text then return nil end
+    if #self.text - from >= self.max then
+      fail(self, ("a record is longer than %d bytes; the option max allows longer ones"):format(self.max))
+    end
+    if not self.is_whole then read_on(self) end
+  end
+end
+
+local function read_header(self, names)
+  local seen = {}
+  for _, name in ipairs(names) do
+    if seen[name] then fail(self, ("the header has %q twice"):format(name)) end
+    seen[name] = true
+  end
+  self.header = names
+end
+
+local function named(names, row)
+  local record = {}
+  for i = 1, #row do
+    local name = names[i]
+    if name then record[name] = row[i] end
+  end
+  return record
+end
+
+local function new(next_piece, opts)
+  opts = opts or {}
+  return setmetatable({
+    next_piece = next_piece, separator = opts.separator or ",", header = opts.header or false,
+    ragged = opts.ragged or false, max = opts.max or MAX, text = "", from = 1, line = 1, fields = 0, is_whole = false,
+    is_begun = false, mistake = nil,
+  }, Csv)
+end
+
+local function iterator(self)
+  local rows, i = {}, 0
+  return function()
+    i = i + 1
+    local row = rows[i]
+    while row == nil do
+      local more = next_rows(self)
+      if not more then
+        i = 0
+        rows = {}
+        return nil
+      end
+      rows, i = more, 1
+      if self.header == true then
+        read_header(self, rows[1])
+        i = 2
+      end
+      row = rows[i]
+    end
+    return self.header and named(self.header, row) or row
+  end
+end
+
+local function pieces_of(source)
+  if type(source) == "string" then
+    local is_given = false
+    return function()
+      if is_given then return nil end
+      is_given = true
+      return source
+    end
+  end
+  if core.is_chan(source) then return function() return source:take() end end
+  return source
+end
+
+---An iterator over the records of a text, as lists of strings; or, with `header`, as tables by name. Raises at the
+---first mistake, with the number of its line, and an error with which the channel closes.
+---@param source string|runnel.Channel<string>|fun(): string? a text, or its pieces, which may end anywhere
+---@param opts? runnel.CsvOptions
+---@return fun(): table<any, string>?
+function csv.rows(source, opts)
+  sign.dot(source, "csv", "rows")
+  if type(source) ~= "string" and not core.is_chan(source) then check.callable(source, "csv.rows: source") end
+  check.options(opts, ROWS, "csv.rows")
+  return iterator(new(pieces_of(source), opts))
+end
+
+---All records of a text.
+---@param text string
+---@param opts? runnel.CsvOptions
+---@return table<any, string>[]? rows nil if the text is wrong
+---@return string? err with the line
+function csv.decode(text, opts)
+  sign.dot(text, "csv", "decode")
+  check.string(text, "a text", "csv.decode")
+  check.options(opts, ROWS, "csv.decode")
+  local list, n = {}, 0
+  local ok, err = pcall(function()
+    for row in iterator(new(pieces_of(text), opts)) do
+      n = n + 1
+      list[n] = row
+    end
+  end)
+  if not ok then return nil, err end
+  return list
+end
+
+-- ---- writing ----
+
+local WRITES = { separator = check_separator, names = check.kinds.table }
+
+-- A field as it is written. `alone`: the record has no other one, so that without quotes it would be an empty line.
+local function field(value, separator, alone)
+  local kind = math.type(value)
+  if kind == "float" and not (value == value and value - value == 0) then return nil end
+  if kind then return tostring(value) end
+  if type(value) == "boolean" then return tostring(value) end
+  if type(value) ~= "string" then return nil end
+  if value == "" then return alone and '""' or "" end
+  local first, last = byte(value, 1), byte(value, -1)
+  if find(value, '["\r\n]') or find(value, separator, 1, true) or first == 32 or last == 32 or first == 0xEF then
+    return '"' .. value:gsub('"', '""') .. '"'
+  end
+  return value
+end
+
+local function line_of(row, names, separator, n, what)
+  local fields = {}
+  local count = names and #names or #row
+  for i = 1, count do
+    local value = row[names and names[i] or i]
+    if value == nil then value = "" end
+    local text = field(value, separator, count == 1)
+    if not text then
+      error(("%s: row %d, field %s: a string, a finite number or a boolean expected, got %s")
+        :format(what, n, tostring(names and names[i] or i), check.article(value)), 3)
+    end
+    fields[i] = text
+  end
+  return concat(fields, separator)
+end
+
+---Records as text. Each ends with "\r\n". Fields with quotes, separators or newlines get quotes.
+---@param rows table<any, string|number|boolean>[] lists; or tables by name, for `names`
+---@param opts? { separator?: string, names?: string[] } `names`: which are the first record, and the keys of
+---the others
+---@return string text
+function csv.encode(rows, opts)
+  sign.dot(rows, "csv", "encode")
+  check.table(rows, "csv.encode: rows")
+  check.options(opts, WRITES, "csv.encode")
+  local separator, names = opts and opts.separator or ",", opts and opts.names
+  local lines, n = {}, 0
+  if names then
+    n = 1
+    lines[1] = line_of(names, nil, separator, 0, "csv.encode")
+  end
+  for i, row in ipairs(rows) do
+    if type(row) ~= "table" then
+      error(("csv.encode: row %d: a table expected, got %s"):format(i, check.article(row)), 2)
+    end
+    n = n + 1
+    lines[n] = line_of(row, names, separator, i, "csv.encode")
+  end
+  lines[n + 1] = ""
+  return concat(lines, "\r\n")
+end
+
+return csv

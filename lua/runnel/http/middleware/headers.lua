@@ -1,0 +1,36 @@
+---The headers of responses that functions around others change: copies, since the program may use its table again.
+
+local headers = {}
+
+---@param from? table the headers of a response
+---@return table
+function headers.copy(from)
+  local copy = {}
+  if type(from) ~= "table" then return copy end
+  for name, value in pairs(from) do copy[name] = value end
+  return copy
+end
+
+---The name of a header as the table has it, and its value.
+---@param from table
+---@param name string in lower case
+---@return string? key
+---@return any value
+function headers.find(from, name)
+  for key, value in pairs(from) do
+    if type(key) == "string" and key:lower() == name then return key, value end
+  end
+end
+
+---Says that the response depends on a header of the request.
+---@param to table is changed
+---@param name string
+function headers.add_vary(to, name)
+  local key, value = headers.find(to, "vary")
+  if type(value) == "table" then value = table.concat(value, ", ") end
+  local has_it = value and (", " .. value:lower() .. ","):find(", " .. name:lower() .. ",", 1, true)
+  if has_it or value == "*" then return end
+  to[key or "Vary"] = value and value .. ", " .. name or name
+end
+
+return headers

@@ -1,0 +1,97 @@
+---The messages that wait in a queue of a store, for operators: listed, removed, moved to another stream.
+
+local counts = require "runnel.queue.count"
+local problems = require "runnel.store.problems"
+local streams = require "runnel.store.stream"
+local timed_out = require "runnel.internal.timed_out"
+local values = require "runnel.store.values"
+local waiting = require "runnel.store.waiting"
+
+local waiting_list = {}
+
+local LIST <const> = ([[
+select m.seq, m.id, m.subject, m.form, m.value, m.bytes, m.made, d.starts, d.due
+from runnel_consumer c join runnel_message m on m.stream = c.stream
+  left join runnel_delivery d on d.stream = c.stream and d.seq = m.seq and d.consumer = c.name
+where c.stream = ?1 and c.name = ?2 and m.seq > ?3 and (c.subject is null or runnel_matches(m.subject, c.subject))
+  and case when d.seq is null then m.seq >= c.next and (m.priority = 0 or m.seq <= c.since)
+    else d.holder is null and d.due < %d end
+order by m.seq limit ?4]]):format(math.maxinteger)
+
+---@param queue runnel.store.Queue
+---@param after integer
+---@param most integer
+---@return runnel.queue.Waiting[]? list, string? err
+function waiting_list.read(queue, after, most)
+  local rows, err = queue.owner:attempt("rows", LIST, queue.stream, queue.consumer, after, most)
+  if not rows then return nil, err end
+  for i, row in ipairs(rows) do
+    local value, problem = values.read(row.form, row.value)
+    local count = counts.read(row.starts)
+    rows[i] = { sequence = row.seq, id = row.id, subject = row.subject, time = row.made, bytes = row.bytes,
+      value = value, problem = problem, due = row.due and row.due > 0 and row.due or nil,
+      starts = count and count.starts or 0, raises = count and count.raises or 0,
+      error = count and count.error and tostring(timed_out.of_plain(count.error)) or nil }
+  end
+  return rows
+end
+
+local REMOVE <const> = "delete from runnel_message as m where m.stream = ?1 and m.seq = ?2 and " .. waiting.WAITS
+  .. " returning seq"
+local FREE <const> = "delete from runnel_id where stream = ?1 and seq = ?2 and exists (select 1 from runnel_message m "
+  .. "where m.stream = ?1 and m.seq = ?2 and " .. waiting.WAITS .. "); "
+
+local function missing(queue, sequence)
+  return ("message %d of %s does not wait: a worker has it, or it is done"):format(sequence, queue.name)
+end
+
+---@param queue runnel.store.Queue
+---@param sequence integer
+---@return true? cancelled, string? err
+function waiting_list.remove(queue, sequence)
+  local store, stream = queue.owner, queue.stream
+  local rows, err = store:attempt("last", FREE .. REMOVE, stream, sequence, stream, sequence)
+  if not rows then return nil, err end
+  if not rows[1] then return nil, missing(queue, sequence) end
+  store:ring(stream)
+  return true
+end
+
+-- The subject that a message %s has in a stream s: its own if the stream takes that, or the first one that is no
+-- pattern.
+local SUBJECT <const> = [[(select case
+  when exists (select 1 from json_each(s.subjects) p where runnel_matches(m.subject, p.value)) then m.subject
+  else (select p.value from json_each(s.subjects) p where p.value not glob '*[*>]*' limit 1) end)]]
+
+local MOVE <const> = ([[
+insert into runnel_message(stream, seq, subject, form, value, bytes, headers, made, id)
+  select s.name, s.last + 1, $SUBJECT, m.form, m.value, m.bytes, m.headers, m.made, m.id
+  from runnel_message m, runnel_stream s where m.stream = ?1 and m.seq = ?2 and s.name = ?3 and $SUBJECT is not null
+    and $WAITS;
+delete from runnel_message as m where m.stream = ?1 and m.seq = ?2 and changes() = 1 returning seq]])
+  :gsub("%$SUBJECT", SUBJECT):gsub("%$WAITS", (waiting.WAITS:gsub("%%", "%%%%")))
+
+---@param queue runnel.store.Queue
+---@param sequence integer
+---@param to string a stream
+---@return true? moved, string? err
+function waiting_list.move(queue, sequence, to)
+  local store, stream = queue.owner, queue.stream
+  local target, why = streams.open(store, to)
+  if not target then return nil, why end
+  local rows, err = store:attempt("last", MOVE, stream, sequence, to, stream, sequence)
+  if not rows then return nil, (problems.of_put(err, to)) end
+  if rows[1] then
+    store:ring(stream)
+    store:ring(to)
+    return true
+  end
+  local there = store:attempt("rows", "select 1 from runnel_stream s, runnel_message m where m.stream = ? "
+    .. "and m.seq = ? and s.name = ? and " .. SUBJECT .. " is null", stream, sequence, to)
+  if there and there[1] then
+    return nil, ("the stream %q takes only %s"):format(to, table.concat(target.subjects, ", "))
+  end
+  return nil, missing(queue, sequence)
+end
+
+return waiting_list

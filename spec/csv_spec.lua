@@ -1,0 +1,192 @@
+-- runnel.csv: what it reads and writes, beside Python's csv.
+
+local csv = require "runnel.csv"
+local json = require "runnel.json"
+local long = require "spec.support.long"
+local raises = require "spec.support.raises"
+local rn = require "runnel"
+local stage = require "spec.support.stage"
+
+local has_python = os.execute "command -v python3 >/dev/null 2>&1"
+
+-- An iterator over the parts of a text, each of so many bytes at most.
+local function pieces(text, most)
+  local at = 1
+  return function()
+    if at > #text then return nil end
+    local size = math.random(most)
+    at = at + size
+    return text:sub(at - size, at - 1)
+  end
+end
+
+local function all(...)
+  local list = {}
+  local ok, err = pcall(function(...)
+    for row in csv.rows(...) do list[#list + 1] = row end
+  end, ...)
+  return list, not ok and err or nil
+end
+
+local LETTERS = { "a", "bc", ",", ";", '"', '""', '"', "\n", "\r\n", " ", "é", "", "=", "\t" }
+
+local function random_text(n, letters)
+  local parts = {}
+  for i = 1, n do parts[i] = letters[math.random(#letters)] end
+  return table.concat(parts)
+end
+
+-- What Python's csv says of texts: a list of rows of each, or false if it refuses a text.
+local PYTHON = [[
+import csv, io, json, sys
+for line in sys.stdin:
+    text, separator = json.loads(line)
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True) if row]
+    except csv.Error:
+        rows = False
+    print(json.dumps(rows))
+]]
+
+local function ask_python(cases)
+  local input, program, lines = os.tmpname(), os.tmpname(), {}
+  for i, case in ipairs(cases) do lines[i] = assert(json.encode(json.array { case.text, case.separator })) .. "\n" end
+  for path, text in pairs { [input] = table.concat(lines), [program] = PYTHON } do
+    local file <close> = assert(io.open(path, "w"))
+    file:write(text)
+  end
+  local pipe <close> = assert(io.popen(("python3 %s <%s"):format(program, input)))
+  local answers = {}
+  for line in pipe:lines() do answers[#answers + 1] = json.decode(line) end
+  os.remove(input)
+  os.remove(program)
+  assert.equal(#cases, #answers)
+  return answers
+end
+
+describe("csv", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  for name, case in pairs {
+    ["fields and newlines of both kinds"] = { "a,b\r\nc,d\n", { { "a", "b" }, { "c", "d" } } },
+    ["a last line without a newline"] = { "a,b\nc,", { { "a", "b" }, { "c", "" } } },
+    ["quotes over lines, and doubled ones"] = { '"a\r\n,""b""",""\n', { { 'a\r\n,"b"', "" } } },
+    ["no rows of an empty text, of empty lines"] = { "\n\r\n\n", {} },
+    ["a byte order mark, which it skips"] = { "\xEF\xBB\xBFa\n", { { "a" } } },
+    ["spaces and zero bytes, which it keeps"] = { " a ,\0\n", { { " a ", "\0" } } },
+  } do
+    it("reads " .. name .. ", however the text is cut", function()
+      local rows, err = csv.decode(case[1])
+      assert.is_nil(err)
+      assert.same(case[2], rows)
+      for _ = 1, 20 do assert.same({ case[2] }, { all(pieces(case[1], 3)) }) end
+    end)
+  end
+
+  for name, case in pairs {
+    ["a quote within a field"] = { 'a\nb"c\n', "csv: line 2: a quote within a field without quotes" },
+    ["text behind quotes"] = { '"a\n\nb"c', "csv: line 3: something behind the quotes of a field" },
+    ["quotes that are not closed"] = { 'a\n"b\nc', "csv: line 2: the quotes of a field are not closed" },
+    ["a carriage return alone"] = { "a\rb", "csv: line 1: a carriage return without a newline" },
+    ["another number of fields"] = { 'a,"\n"\n\nb,c\nd\n', "csv: line 5: 1 fields, but the first record has 2" },
+  } do
+    it("refuses " .. name .. ", and tells the line", function()
+      assert.same({ nil, case[2] }, { csv.decode(case[1]) })
+      for _ = 1, 20 do assert.equal(case[2], select(2, all(pieces(case[1], 3)))) end
+    end)
+  end
+
+  it("gives the records before a mistake, and raises it each time then", function()
+    local next_row = csv.rows 'a\nb\n"'
+    assert.same({ "a" }, next_row())
+    assert.same({ "b" }, next_row())
+    for _ = 1, 2 do assert.error_matches(next_row, "line 3: the quotes of a field are not closed") end
+  end)
+
+  it("names fields by the header, takes other separators and ragged records", function()
+    assert.same({ { a = "1", b = "2" } }, csv.decode("a,b\n1,2\n", { header = true }))
+    assert.same({}, csv.decode("a,b\n", { header = true }))
+    assert.same({ nil, 'csv: line 2: the header has "a" twice' }, { csv.decode("a,a\n", { header = true }) })
+    assert.same({ { "a,b", "c" } }, csv.decode("a,b\tc\n", { separator = "\t" }))
+    assert.same({ { "a" }, { "b", "c" } }, csv.decode("a\nb,c\n", { ragged = true }))
+    assert.same({ { x = "1" }, { x = "2" } }, csv.decode("x\n1,9\n2\n", { ragged = true, header = true }))
+  end)
+
+  it("limits a record", function()
+    local text = '"' .. ("x"):rep(100) .. '"\n'
+    assert.is_table(csv.decode(text, { max = 200 }))
+    assert.equal("csv: line 1: a record is longer than 50 bytes; the option max allows longer ones",
+      select(2, all(pieces(('"' .. ("x"):rep(1000)), 10), { max = 50 })))
+  end)
+
+  it("reads a channel, and raises the error with which it closes", stage.within(function()
+    local ch = rn.chan(3)
+    ch:put "a,b\nc"
+    ch:put ",d\n"
+    ch:close "EIO"
+    local rows, err = all(ch)
+    assert.same({ { "a", "b" }, { "c", "d" } }, rows)
+    assert.equal("EIO", err)
+  end))
+
+  it("writes what it reads again", function()
+    assert.equal('a,b\r\n1,true\r\n"x ""y""\n",\r\n', csv.encode({ { a = 1, b = true }, { a = 'x "y"\n' } },
+      { names = { "a", "b" } }))
+    assert.equal('""\r\n" x"\r\n', csv.encode { { "" }, { " x" } })
+    for seed = 1, long.times(500, 20000) do
+      math.randomseed(seed)
+      local rows, width = {}, math.random(4)
+      for i = 1, math.random(0, 4) do
+        rows[i] = {}
+        for k = 1, width do rows[i][k] = random_text(math.random(0, 4), LETTERS) end
+      end
+      local separator = ({ ",", ";", "\t", " " })[math.random(4)]
+      local text = csv.encode(rows, { separator = separator })
+      assert.same(rows, (csv.decode(text, { separator = separator })), "seed " .. seed)
+      assert.same({ rows }, { all(pieces(text, 5), { separator = separator }) }, "seed " .. seed)
+    end
+  end)
+
+  if has_python then
+    it("reads what Python's csv reads, and writes what it can read", function()
+      local cases = {}
+      for seed = 1, long.times(3000, 100000) do
+        math.randomseed(seed)
+        local separator = ({ ",", ";" })[math.random(2)]
+        local text = random_text(math.random(0, 12), LETTERS)
+        if seed % 2 == 0 then
+          local rows = {}
+          for i = 1, 3 do rows[i] = { random_text(3, LETTERS), random_text(3, LETTERS) } end
+          text = csv.encode(rows, { separator = separator })
+        end
+        cases[seed] = { text = text, separator = separator }
+      end
+      local both = 0
+      for i, theirs in ipairs(ask_python(cases)) do
+        local case = cases[i]
+        local ours, err = csv.decode(case.text, { separator = case.separator, ragged = true })
+        if ours then
+          both = both + 1
+          assert.same(theirs, ours, ("%q"):format(case.text))
+        elseif i % 2 == 0 then
+          error(("its own text: %q: %s"):format(case.text, err))
+        elseif theirs then
+          assert.matches("a quote within a field without quotes", err, 1, true) -- Python takes it as it is
+        end
+      end
+      assert.is_true(both > #cases / 2)
+    end)
+  end
+
+  it("says at the caller's line what is wrong", function()
+    raises("csv.rows: source: a function expected, got nothing", function() csv.rows() end)
+    raises("csv.decode: a text expected, got a table", function() csv.decode {} end)
+    raises("csv.decode: separator: one byte expected, and no quote or newline, got \",,\"",
+      function() csv.decode("", { separator = ",," }) end)
+    raises('csv.decode: unknown option "delimiter"', function() csv.decode("", { delimiter = "," }) end)
+    raises("csv.encode: row 2: a table expected, got a number", function() csv.encode { {}, 1 } end)
+    raises("csv.encode: row 1, field 1: a string, a finite number or a boolean expected, got a table",
+      function() csv.encode { { {} } } end)
+  end)
+end)

@@ -1,0 +1,63 @@
+-- http.cors: which pages of other origins may use the responses of a function.
+
+local raises = require "spec.support.raises"
+
+describe("http.cors", function()
+  local http = require "runnel.http"
+  local A <const> = "https://a.example"
+  local function page() return 200, { Vary = "Accept" }, "text" end
+
+  local function ask(f, method, origin, more)
+    local headers = { origin = origin }
+    for name, value in pairs(more or {}) do headers[name] = value end
+    return f { method = method, path = "/", headers = headers }
+  end
+
+  it("lets the pages of the named origins see responses, and no others", function()
+    local f = http.cors(page, { origins = { A }, expose_headers = { "X-Total" }, allow_credentials = true })
+    assert.same({ Vary = "Accept, Origin", ["Access-Control-Allow-Origin"] = A,
+      ["Access-Control-Allow-Credentials"] = "true", ["Access-Control-Expose-Headers"] = "X-Total" },
+      select(2, ask(f, "GET", A)))
+    for _, other in ipairs { "https://b.example", "null", "https://a.example.evil.org", "http://a.example" } do
+      local status, headers, body = ask(f, "GET", other)
+      assert.same({ 200, { Vary = "Accept, Origin" }, "text" }, { status, headers, body }, other)
+    end
+    assert.same({ Vary = "Accept, Origin" }, select(2, ask(f, "GET")))
+    assert.same({ Vary = "Accept", ["Access-Control-Allow-Origin"] = "*" },
+      select(2, ask(http.cors(page, { origins = "*" }), "GET", A)))
+  end)
+
+  it("answers preflights itself, for the origins that may use the responses", function()
+    local f = http.cors(page, { origins = { A }, methods = { "PUT", "DELETE" }, allow_headers = { "X-Key" },
+      max_age = 60000 })
+    local ASKED <const> = { ["access-control-request-method"] = "PUT" }
+    local status, headers = ask(f, "OPTIONS", A, ASKED)
+    assert.equal(204, status)
+    assert.same({ A, "PUT, DELETE", "X-Key", 60 }, { headers["Access-Control-Allow-Origin"],
+      headers["Access-Control-Allow-Methods"], headers["Access-Control-Allow-Headers"],
+      headers["Access-Control-Max-Age"] })
+    assert.equal("text", select(3, ask(f, "OPTIONS", "https://b.example", ASKED)))
+    assert.equal("text", select(3, ask(f, "OPTIONS", A)))
+  end)
+
+  it("does not change the program's table, and passes on what is no response", function()
+    local mine = { vary = "*" }
+    local f = http.cors(function() return 200, mine end, { origins = { A } })
+    assert.equal("*", select(2, ask(f, "GET", A)).vary)
+    assert.same({ vary = "*" }, mine)
+    assert.equal(0, select("#", (http.cors(function() end, { origins = { A } }) { headers = {} })) - 1)
+  end)
+
+  it("has errors at the caller's line", function()
+    raises("cors: origins: a list such as", function() http.cors(page, {}) end)
+    raises("cors: origins: a list such as", function() http.cors(page) end)
+    for _, wrong in ipairs { "a.example", "https://a.example/", "https://a.example/x", 7 } do
+      raises("cors: origins: a list such as", function() http.cors(page, { origins = { wrong } }) end)
+    end
+    raises("cors: allow_credentials: not with", function()
+      http.cors(page, { origins = "*", allow_credentials = true })
+    end)
+    raises("cors: methods: a list of names", function() http.cors(page, { origins = "*", methods = { "A B" } }) end)
+    raises('cors: unknown option "origin"', function() http.cors(page, { origin = A }) end)
+  end)
+end)

@@ -1,0 +1,204 @@
+-- What waits in a queue of a store, for operators: queue:list, queue:cancel, queue:move, and `runnel queues`.
+
+local background = require "spec.support.background"
+local patience = require "spec.support.patience"
+local process = require "spec.support.process"
+local promtool = require "spec.support.promtool"
+local raises = require "spec.support.raises"
+local rn = require "runnel"
+
+describe("the messages that wait in a queue of a store", function()
+  if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
+  local stores = require "runnel.store"
+
+  local dir, store
+  before_each(function()
+    dir = process.directory()
+    store = stores.open(dir.path .. "/work.db", { synchronous = "off" })
+  end)
+  after_each(function()
+    store:close()
+    dir:remove()
+  end)
+
+  -- A stream with values, and a consumer of it with a name, which has taken `taken` of them and done `done`.
+  local function queue(name, list, opts)
+    opts = opts or {}
+    assert(store:stream(name, { subjects = opts.subjects }))
+    local sink = assert(store:sink(name, { subject = opts.subject }))
+    for i, value in ipairs(list) do assert(sink:put(value, { id = opts.ids and opts.ids[i] })) end
+    local source = assert(store:source(name, { name = "n", ack = "explicit", max_running = 10 }))
+    for i = 1, opts.taken or 0 do
+      local m = source:take()
+      if i <= (opts.done or 0) then m:ack() end
+    end
+    source:close()
+    return assert(store:queue(name .. "/n"))
+  end
+
+  local function numbers(list)
+    local found = {}
+    for i, one in ipairs(list) do found[i] = one.sequence end
+    return found
+  end
+
+  it("are listed with their values, a page at a time", function()
+    local q = queue("words", { "a", { b = 1 }, 3.5, true }, { ids = { "one", "two" } })
+    local list = assert(q:list())
+    assert.same({ 1, 2, 3, 4 }, numbers(list))
+    assert.same({ "a", { b = 1 }, 3.5, true }, { list[1].value, list[2].value, list[3].value, list[4].value })
+    assert.same({ "one", "two" }, { list[1].id, list[2].id })
+    assert.same({ "words", 3, 0, 0 }, { list[1].subject, list[1].bytes, list[1].starts, list[1].raises })
+    assert.is_true(math.abs(list[1].time - store:time()) < 60000)
+    assert.same({ 2, 3 }, numbers(q:list { after = 1, limit = 2 }))
+    assert.same({}, q:list { after = 4 })
+  end)
+
+  it("are found by a text in their values, subjects and ids, however many there are", function()
+    local list, ids = {}, {}
+    for i = 1, 450 do list[i], ids[i] = { name = "n" .. i }, "id" .. i end
+    local q = queue("words", list, { ids = ids })
+    assert.same({ 444 }, numbers(q:list { contains = '"n444"' }))
+    assert.same({ 7, 70 }, numbers(q:list { contains = "id7", limit = 2 }))
+    assert.equal(450, #q:list { contains = "words", limit = 1000 })
+    assert.same({}, q:list { contains = "%d" })
+  end)
+
+  it("are not those that a worker has; those that come again have the error of the last try", function()
+    assert(store:stream "words")
+    local began, tried = rn.chan(), rn.chan()
+    for _, value in ipairs { "fails", "runs", "waits" } do assert(assert(store:sink "words"):put(value)) end
+    local stage = assert(store:stage("words", 1, function(value)
+      if value == "fails" then
+        tried:close()
+        error("no luck", 0)
+      end
+      began:close()
+      rn.chan():take()
+    end, nil, { name = "n", tries = 3, backoff = 3600000, max_running = 1 }))
+    began:take()
+    local q = assert(store:queue "n")
+    local list = assert(q:list())
+    stage:stop()
+    assert.same({ "fails", "waits" }, { list[1].value, list[2].value })
+    assert.same({ 1, 1, "no luck" }, { list[1].starts, list[1].raises, list[1].error })
+    assert.is_true(list[1].due > store:time() + 60000)
+    assert.is_nil(list[2].error)
+  end)
+
+  it("are cancelled one by one, and their ids are free then", function()
+    local q = queue("words", { "a", "b" }, { ids = { "one", "two" }, taken = 1 })
+    assert.same({ nil, "message 1 of words/n does not wait: a worker has it, or it is done", n = 2 },
+      table.pack(q:cancel(1)))
+    assert.same({ nil, "message 9 of words/n does not wait: a worker has it, or it is done", n = 2 },
+      table.pack(q:cancel(9)))
+    assert.is_true(q:cancel(2))
+    assert.same({}, numbers(q:list()))
+    local sink = assert(store:sink "words")
+    assert(sink:put("again", { id = "two" }))
+    assert.same({ 3 }, numbers(q:list()))
+  end)
+
+  it("are moved to another stream in one step, with their value, headers and time", function()
+    local q = queue("words", { "a", "b", "c" }, { taken = 1 })
+    local later = queue("later", {})
+    local before = q:list()[1].time
+    rn.sleep(5)
+    assert.is_true(q:move(2, "later"))
+    assert.same({ 3 }, numbers(q:list()))
+    local moved = later:list()
+    assert.same({ "b", "later", before }, { moved[1].value, moved[1].subject, moved[1].time })
+    assert.matches("^message 1 of words/n does not wait", select(2, q:move(1, "later")))
+    assert.matches("^there is no stream", select(2, q:move(3, "never")))
+    assert.equal(1, #later:list())
+  end)
+
+  it("stay where they are if the other stream does not take them", function()
+    local q = queue("words", { "long enough" }, { subjects = { "words.>" }, subject = "words.x" })
+    assert(store:stream("only", { subjects = { "only.*" } }))
+    assert(store:stream("same", { subjects = { "words.*" } }))
+    assert(store:stream("small", { max_message = 3 }))
+    assert.same({ nil, 'the stream "only" takes only only.*', n = 2 }, table.pack(q:move(1, "only")))
+    assert.same({ nil, "message size exceeds maximum allowed", n = 2 }, table.pack(q:move(1, "small")))
+    assert.same({ 1 }, numbers(q:list()))
+    assert.is_true(q:move(1, "same"))
+    assert.equal("words.x", assert(store:source "same"):take().subject)
+  end)
+
+  it("of a remote stage are listed, and cancelled by the program that waits for them only", function()
+    assert(store:serve("resize", 1, print)):stop()
+    local remote = assert(store:remote "resize")
+    local block = rn.go(function() return (pcall(remote, "a.png")) end)
+    local q = assert(store:queue "resize")
+    patience.wait_for(function() return #q:list { contains = "a.png" } == 1 end)
+    local none, err = q:cancel(q:list()[1].sequence)
+    assert.is_nil(none)
+    assert.matches("^cancel: resize is a remote stage", err)
+    remote:close()
+    assert.is_false(block:take())
+  end)
+
+  it("raise at the caller's line if they are asked for wrongly", function()
+    local q = queue("words", {})
+    raises("list: limit: an integer of at least 1 expected, got 0", function() q:list { limit = 0 } end)
+    raises('list: unknown option "text"; known: after, contains, limit', function() q:list { text = "x" } end)
+    raises("list: contains: a text expected, got a number", function() q:list { contains = 5 } end)
+    raises("cancel: sequence: an integer of at least 1 expected, got nothing", function() q:cancel() end)
+    raises("move: to: the name of a stream expected, got nothing", function() q:move(1) end)
+  end)
+
+  describe("are shown and changed by runnel queues, which", function()
+    local set
+    before_each(function() set = background.set() end)
+    after_each(function() set:close() end)
+
+    local function run(...)
+      local program = set:start { process.runnel, "queues", dir.path .. "/work.db", ... }
+      local status = assert(program:wait(), "it does not end")
+      return program:output(), status
+    end
+
+    it("lists, searches, cancels and moves them", function()
+      queue("words", { "a", { b = 'x' }, "c" })
+      assert(store:stream "later")
+      local all = run("waiting", "n")
+      assert.matches('number +stored +id +raised +value.*\n +1 .* "a" .*\n +2 .*"b" = "x".*\n +3 .*"c"', all)
+      local found = run("waiting", "n", '"x"')
+      assert.matches("\n +2 ", found)
+      assert.not_matches("\n +1 ", found)
+      assert.equal("message 1 of words/n is cancelled\n", (run("cancel", "n", "1")))
+      assert.equal("message 3 of words/n is moved to later\n", (run("move", "n", "3", "later")))
+      local text, status = run("cancel", "n", "3")
+      assert.matches("^runnel queues: message 3 of words/n does not wait", text)
+      assert.equal(1, status)
+      assert.equal(2, select(2, run("move", "n", "2")))
+      assert.matches("nothing waits", (run("waiting", "n", "never")))
+    end)
+
+    it("writes their numbers for Prometheus, and ends with status 3 beyond a limit", function()
+      queue("words", { "a", "b", "c" }, { taken = 2, done = 1 })
+      local text, status = run "--metrics"
+      assert.equal(0, status)
+      assert.matches('\nrunnel_queues_waiting{queue="words/n"} 1\n', text)
+      assert.matches('\nrunnel_queues_done_total{queue="words/n"} 1\n', text)
+      promtool.assert_passes(text)
+      assert.same({ "1 queue within the limits\n", 0 }, { run("--max-waiting=1", "--max-oldest=3600") })
+      assert.same({ "words/n: 1 waiting, more than 0\n", 3 }, { run "--max-waiting=0" })
+      rn.sleep(5)
+      text, status = run("--metrics", "--max-oldest=0")
+      assert.equal(3, status)
+      assert.matches("words/n: the oldest is [%d.]+ %l+ old, more than 0 ms\n", text)
+      assert.matches("# HELP runnel_queues_waiting ", text)
+      for words, message in pairs {
+        ["--max-waiting=x"] = '%-%-max%-waiting: a number expected, got "%-%-max%-waiting=x"',
+        ["--max-waiting"] = "%-%-max%-waiting: a number expected", ["--metrics=1"] = "%-%-metrics: no value expected",
+      } do
+        text, status = run(words)
+        assert.equal(2, status)
+        assert.matches("^runnel queues: " .. message, text)
+      end
+      assert.matches("^runnel queues: %-%-metrics takes no command", (run("show", "n", "--metrics")))
+      assert.matches("^runnel queues: %-%-watch takes no other option", (run("--watch", "--metrics")))
+    end)
+  end)
+end)
