@@ -28,10 +28,10 @@
 ---thread, it calls rn.killed(go).
 
 local co_create, co_resume, co_yield = coroutine.create, coroutine.resume, coroutine.yield
-local co_running, co_close, isyieldable = coroutine.running, coroutine.close, coroutine.isyieldable
-local error, getmetatable, pcall, rawequal, select, setmetatable, tostring, type = error, getmetatable, pcall, rawequal,
-  select, setmetatable, tostring, type
-local xpcall = xpcall
+local co_running, co_status = coroutine.running, coroutine.status
+local co_close, isyieldable = coroutine.close, coroutine.isyieldable
+local error, getmetatable, next, pcall, rawequal, rawget = error, getmetatable, next, pcall, rawequal, rawget
+local select, setmetatable, tostring, type, xpcall = select, setmetatable, tostring, type, xpcall
 local floor, huge, max, random = math.floor, math.huge, math.max, math.random
 local getinfo, traceback = debug.getinfo, debug.traceback
 local unpack = table.unpack or unpack -- luacheck: ignore 113 143
@@ -90,17 +90,21 @@ local current = false -- the go block that runs
 local threads -- the host, if its threads are the go blocks
 local blocks = setmetatable({}, { __mode = "k" }) -- the go block of each thread; weak: the host may kill threads
 local is_driving = false -- go blocks are being run
-local inside -- the kind of function that runs and must not wait, as "a callback"
+local inside, inside_co -- the kind of function that runs and must not wait, as "a callback", and its coroutine
 local on_error -- the program's handler
 local story -- of a simulation, while it is told
 
 -- Calls a function of the program that must not wait. Returns whether it has not raised, and its result.
 local function call(what, f, ...)
-  local outer = inside
-  inside = what
+  local outer, outer_co = inside, inside_co
+  inside, inside_co = what, co_running()
   local ok, result = pcall(f, ...)
-  inside = outer
+  inside, inside_co = outer, outer_co
   return ok, result
+end
+local function is_inside()
+  if inside_co and co_status(inside_co) == "suspended" then inside, inside_co = nil, nil end -- it does not return
+  return inside
 end
 
 -- The name of a channel in messages.
@@ -387,15 +391,18 @@ local MOST, GRACE, VAIN, NESTED, MOST_TURNS = 1024, 5000, 1000, 8, 16
 
 -- * Waiting puts and waiting takes of a channel are served first come, first served, those of callbacks and alts
 --   included. [core.async]
+local function new_queue(ch, is_put)
+  local queue = { ch = ch, first = false, last = false, n = 0, is_put = is_put }
+  if is_put then ch.puts = queue else ch.takes = queue end
+  return queue
+end
 local function enqueue_put(waiter, ch, value)
-  if not ch.puts then ch.puts = { ch = ch, first = false, last = false, n = 0, is_put = true } end
   waiter[1] = value
-  append(ch.puts, waiter)
+  append(ch.puts or new_queue(ch, true), waiter)
 end
 local function enqueue_take(waiter, ch, mark)
-  if not ch.takes then ch.takes = { ch = ch, first = false, last = false, n = 0 } end
   waiter[1] = mark
-  append(ch.takes, waiter)
+  append(ch.takes or new_queue(ch, false), waiter)
 end
 local function first_put(ch) return ch.puts and ch.puts.first end
 local function first_take(ch) return ch.takes and ch.takes.first end
@@ -418,9 +425,12 @@ local function commit(waiter, err)
   local go = waiter.go
   local ops = go.on
   ops.port, ops.ch, ops.err, go.on = waiter.port, waiter.on.ch, err, false
-  for i = 1, ops.n do
-    ops[i][1] = nil
-    remove(ops[i])
+  for i = 1, ops.n do -- remove, without the calls
+    local other = ops[i]
+    local queue, before, after = other.on, other.prev, other.next
+    if before then before.next, other.prev = after, false else queue.first = after end
+    if after then after.prev, other.next = before, false else queue.last = before end
+    queue.n, other[1] = queue.n - 1, nil
   end
   return go
 end
@@ -486,7 +496,10 @@ local function report_untaken(now)
   for _ = 1, #untaken do -- no more: the handler may start go blocks that fail
     if not untaken[1] or untaken[1].deadline > now then return end
     local it = table.remove(untaken, 1)
-    if not it.ch.is_heard then report(it.err, it.trace, it.where) end
+    if not it.ch.is_heard then
+      it.ch.was_reported = true
+      report(it.err, it.trace, it.where)
+    end
   end
 end
 
@@ -497,7 +510,7 @@ end
 --   the end; then nil, and the error that was given to close. [core.async; the error: runnel]
 -- * The done() channel closes when its channel closes, whatever that still holds. [runnel; Go's Context.Done]
 local LOOP = {} -- the mark of a take that a for loop does
-local finish
+local finish, close_takes
 local function close(ch, reason)
   if ch.is_closed or ch.closes_later then return end
   if reason ~= nil then ch.reason = reason end
@@ -507,11 +520,15 @@ local function close(ch, reason)
   end
   ch.is_closed = true
   if ch.step and not first_put(ch) then finish(ch) end
-  local take = first_take(ch)
+  return close_takes(ch, reason)
+end
+function close_takes(ch, reason)
+  local takes = ch.takes
+  local take = takes and takes.first
   while take do
     if reason ~= nil and take[1] ~= LOOP then ch.is_heard = true end
     complete(take, nil, reason)
-    take = first_take(ch)
+    take = takes.first
   end
   if ch.done_chan then close(ch.done_chan) end
 end
@@ -633,6 +650,7 @@ end
 --   error: runnel]
 -- Returns whether the take completes at once, and then its results. The take of a for loop drops the error.
 local function try_take(ch, is_loop)
+  if ch.f and not ch.is_closed then return false end -- a go block that lives
   local put = ch.puts
   put = put and put.first
   if ch.step then
@@ -714,7 +732,7 @@ end
 --   coroutine of the program's own within a go block, below a C function. Then nothing has happened. [runnel]
 -- Returns the go block that runs.
 local function check_can_wait(what, ch)
-  if inside then cannot_wait(what, "inside " .. inside) end
+  if inside and is_inside() then cannot_wait(what, "inside " .. inside) end
   local go = current
   if threads then go = running()
   elseif go and go.co ~= co_running() then cannot_wait(what, ELSEWHERE) end
@@ -809,9 +827,17 @@ local function park_alts(go, ops, by_index, priority)
       waiters[i] = waiter
     end
     waiter.port = i
-    if getmetatable(op) == chan then enqueue_take(waiter, op) else enqueue_put(waiter, op[1], op[2]) end
-    local before = waiter.prev
-    if before and before.go == go then share = true end
+    local queue -- enqueue_put and enqueue_take, without the calls
+    if getmetatable(op) == chan then queue = op.takes or new_queue(op, false)
+    else queue, waiter[1] = op[1].puts or new_queue(op[1], true), op[2] end
+    local last = queue.last
+    waiter.on, waiter.prev = queue, last
+    if not last then queue.first = waiter
+    else
+      last.next = waiter
+      if last.go == go then share = true end
+    end
+    queue.last, queue.n = waiter, queue.n + 1
   end
   if share and not priority then draw_first(waiters, by_index) end
 end
@@ -894,12 +920,17 @@ function end_block(go, ok, value, err, trace)
     end
   end
   if err ~= nil then go.is_known = true end
-  close(go, err)
+  if not go.is_closed then
+    go.is_closed = true
+    if err ~= nil then go.reason = err end
+    close_takes(go, err)
+  end
   local is_told = cancellation and cancellation.is_told
   local is_cancellation = not ok and cancellation and (not is_told or rawequal(cancellation.reason, err))
   local heir = go.ended and go.ended(ok, value, err, is_cancellation, trace)
   if ok or go == world.main or is_cancellation then return end
-  if err == nil then report(err, trace, name_of(f)) else keep_error(err, trace, name_of(f), heir or go) end
+  go.trace, go.where = trace, name_of(f)
+  if err == nil then report(err, trace, go.where) else keep_error(err, trace, go.where, heir or go) end
 end
 
 -- * cancel withdraws the operation in which a go block waits, which has no effect then. If the operation has completed
@@ -1069,6 +1100,9 @@ local function new_chan(kind, capacity)
     step = false, puts = false, takes = false, f = false }, chan)
 end
 
+local LARGEST = 2147483647
+
+do
 -- Gives a channel a transducer, unless it is nil.
 local function transduced(ch, xf, ex_handler)
   if xf == nil then
@@ -1087,10 +1121,13 @@ local function transduced(ch, xf, ex_handler)
     store(ch, value)
     return ch
   end)
+  local meta = getmetatable(ch.step)
+  if type(ch.step) ~= "function" and not (type(meta) == "table" and meta.__call) then
+    raise("chan: the transducer returned a %s instead of a reducing function", type(ch.step))
+  end
   return ch
 end
 
-local LARGEST = 2147483647
 local BUFFER = { __tostring = function(buffer) return ("%s(%d)"):format(buffer.name, buffer.capacity) end }
 
 local function maker_of_buffers(name, kind)
@@ -1139,6 +1176,8 @@ end
 ---@param ex_handler? fun(err: any): any
 ---@return runnel.Channel<any>
 function M.promise_chan(xf, ex_handler) return transduced(new_chan("promise", 1), xf, ex_handler) end
+
+end
 
 ---Whether a value is a channel.
 ---@return boolean
@@ -1354,7 +1393,6 @@ end
 local OPTIONS = { default = true, nowait = true, priority = true }
 
 local function check_alts(ops, opts)
-  if opts == nil and ops ~= M and type(ops) == "table" and getmetatable(ops) ~= chan then return end
   if type(ops) ~= "table" or getmetatable(ops) == chan then
     raise("alts: a list of operations expected, got %s%s", got(ops, "alts"),
       M.is_chan(ops) and "; put the channels into a list: rn.alts { ch, ... }" or "")
@@ -1368,9 +1406,8 @@ local function check_alts(ops, opts)
 end
 
 -- Checked only before it waits, as in the C core, where looking at all fields costs more than the rest.
-local function check_fields(ops)
+local function check_fields(ops, what)
   local n = #ops
-  if n > 0 and next(ops, n) == nil and next(ops) == 1 then return end
   for key in next, ops do
     if type(key) ~= "number" or key ~= floor(key) then
       raise("alts: the list of operations has a field '%s'; options go into a table of their own: "
@@ -1379,12 +1416,14 @@ local function check_fields(ops)
       channel_of(nil, #ops + 1)
     end
   end
-  if n == 0 then raise "alts: no operations: it would wait for ever" end
+  if n == 0 then raise("%s: no operations: it would wait for ever", what) end
 end
 
 -- Returns the value, the channel, the error, and the number of the operation. `by_index`: the number matters.
+local PRIORITY = { priority = true } -- of the library, which may wait where programs have no room
 local function alts(ops, opts, by_index)
-  check_alts(ops, opts)
+  local what = by_index and "alt" or "alts"
+  if opts ~= nil or ops == M or type(ops) ~= "table" or getmetatable(ops) == chan then check_alts(ops, opts) end
   local priority = opts and opts.priority
   local done, value, i, err = try_alts(ops, priority)
   if done then
@@ -1397,15 +1436,21 @@ local function alts(ops, opts, by_index)
     local ch, queue
     if getmetatable(op) == chan then ch, queue = op, op.takes else ch, queue = op[1], op[1].puts end
     if ch.is_special then check_busy(ch) end
-    if queue and queue.n >= MOST then is_crowded = true end
+    if queue and queue.n >= MOST and opts ~= PRIORITY then is_crowded = true end
   end
   if opts and (opts.nowait or opts.default ~= nil) then return opts.default, "default" end
-  check_fields(ops)
-  local go = check_can_wait "alts"
+  local n = #ops
+  if n == 0 or rawget(ops, n) == nil or next(ops, n) ~= nil then check_fields(ops, what) end
+  local go = check_can_wait(what)
   for k = 1, is_crowded and #ops or 0 do
     if getmetatable(ops[k]) == chan then check_room(ops[k], false) else check_room(ops[k][1], true) end
   end
-  go = park(go, "alts", park_alts, ops, by_index, priority)
+  if go and not threads then
+    co_yield(park_alts, ops, by_index, priority)
+    if go.on then check_withdrawn(go) end
+  else
+    go = park_elsewhere(go, what, park_alts, ops, by_index, priority)
+  end
   local it = go.alts
   value, go[1] = go[1], false
   return value, it.ch, it.err, it.port
@@ -1480,10 +1525,10 @@ end
 
 ---Lets the other ready go blocks run; outside any go block, runs those that are ready now.
 function M.yield()
-  if threads and not inside then
+  if threads and not is_inside() then
     threads.park(running(), 0)
     return look()
-  elseif current or inside then
+  elseif current or is_inside() then
     park(check_can_wait "yield", "yield", wake_empty)
     return
   end
@@ -1503,7 +1548,7 @@ function M.on_error(f)
 end
 
 local function check_outside(what)
-  if inside then raise("%s: cannot be called inside %s", what, inside) end
+  if is_inside() then raise("%s: cannot be called inside %s", what, inside) end
   if current then raise("%s: cannot be called inside a go block, where the scheduler is already running", what) end
 end
 
@@ -1669,16 +1714,14 @@ local function new_out(buffer, what)
   return ch
 end
 
-local PRIORITY = { priority = true }
-
--- The next value of a channel; nil and the error with which it was closed, or nil as soon as `out` is closed.
-local function next_value(from, out)
-  if out.is_closed then return nil end
+-- The next value of a channel; nil and the error with which it was closed, or nil as soon as `out` or `halt` is closed.
+local function next_value(from, out, halt)
+  if out.is_closed or halt and halt.is_closed then return nil end
   local done, value, err = try_take(from)
   if done then return value, err end
   local _, i
-  value, _, err, i = alts({ out:done(), from }, PRIORITY)
-  if i == 2 then return value, err end
+  value, _, err, i = alts({ out:done(), halt or from, halt and from }, PRIORITY)
+  if i == (halt and 3 or 2) then return value, err end
 end
 
 -- Puts a value. Returns false as soon as the channel is closed.
@@ -1691,8 +1734,10 @@ end
 
 -- Closes `to`, if there is one, with an error that came from `from`: whoever takes it from `to` has taken it.
 local function pass(to, err, from)
-  if err ~= nil and (not to or to.is_closed) then return report(err, nil, label(from)) end
-  if err ~= nil and from.is_known then keep_error(err, nil, label(from), to) end
+  if err ~= nil and not from.was_reported then
+    if not to or to.is_closed then return report(err, nil, label(from)) end
+    keep_error(err, from.trace, from.where or label(from), to)
+  end
   if to then close(to, err) end
 end
 
@@ -1734,6 +1779,7 @@ function M.merge(chs, buffer)
   end)
 end
 
+do
 -- A channel of what f returns: a value, or nil and an error of ch. Closing it ends the go block.
 local function answer(ch, f)
   local out = M.chan(1)
@@ -1779,10 +1825,13 @@ function M.into(list, ch)
   return answer(ch, function(out) return fold(add, list, ch, out) end)
 end
 
+end
+
 -- An iterator over a list, or the iterator itself.
 local function iterator(source, what)
   if is_callable(source) then return source end
-  expect(type(source) == "table" and not M.is_chan(source), what, "a list or an iterator function", article(source))
+  if M.is_chan(source) then return function() return source:take() end end
+  expect(type(source) == "table", what, "a list or an iterator function", article(source))
   local i = 0
   return function()
     i = i + 1
@@ -1798,6 +1847,9 @@ function M.onto_chan(ch, source, close_ch)
     while value ~= nil and put_open(ch, value) do value = next_one() end
     if close_ch ~= false then close(ch) end
   end)
+  function go.ended(ok, _, err)
+    if not ok and close_ch ~= false then close(ch, err) end
+  end
   return go
 end
 ---A channel with the values of a list or an iterator.
@@ -1940,7 +1992,7 @@ function M.pub(ch, topic_of, buffer_of)
   spawn(function()
     local value, err = ch:take()
     while value ~= nil do
-      local ok, topic = call("the topic function of a pub", topic_of, value)
+      local ok, topic = pcall(topic_of, value)
       if ok and topic == nil then
         ok, topic = false, "the topic function returned nil; return false for values without a topic"
       end
@@ -2000,6 +2052,7 @@ do
 --   ends_with(err)         called when a job has closed its channel with an error
 local function run_jobs(it)
   local to, halt, queue = it.to, new_chan("none", 0), M.chan(LARGEST)
+  queue.closes_itself = true -- any number of go blocks may wait for it
   local bell, busy, waiting, delivering, n = M.chan(M.sliding_buffer(1)), 0, 0, 0, 0
   it.jobs, it.halt, it.n_begun = {}, halt, 0
   local function ring() bell:offer(true) end
@@ -2026,8 +2079,7 @@ local function run_jobs(it)
   local function begin(value)
     n, busy, waiting = n + 1, busy + 1, waiting + 1
     it.n_begun = n
-    local job = { number = n, value = value, result = new_chan("fixed", it.places) }
-    if it.places == 0 then job.result = new_chan("none", 0) end
+    local job = { number = n, value = value, result = new_chan("fixed", 1) }
     job.go = it.begin(value, job.result)
     it.jobs[n] = job
     job.go.ended = function(ok, result, err, is_cancellation, trace)
@@ -2049,12 +2101,12 @@ local function run_jobs(it)
   to:done():take_async(function() close(halt) end)
   delivering = 1
   spawn(function()
-    while not halt.is_closed do
+    while not to.is_closed and not halt.is_closed do
       if busy < it.n and waiting < it.window then
         local value, err
-        if it.next then value = it.next() else value, err = next_value(it.from, halt) end
+        if it.next then value = it.next() else value, err = next_value(it.from, to, halt) end
         if err ~= nil and it.reason == nil then it.reason, it.culprit = err, it.from end
-        if value == nil or halt.is_closed then break end
+        if value == nil or halt.is_closed or it.next and to.is_closed then break end
         begin(value)
       else
         alts({ halt, bell }, PRIORITY)
@@ -2077,8 +2129,7 @@ local function check_window(what, window, n)
 end
 local function pipeline(what, is_ordered, n, to, af, from, closes, window, ex_handler)
   check(what, "n:n,chan:to,call:af,chan:from,bool:close,call?:ex_handler", n, to, af, from, closes, ex_handler)
-  local it = { n = n, window = window or n, to = to, from = from, closes = closes ~= false, is_ordered = is_ordered,
-    places = 0 }
+  local it = { n = n, window = window or n, to = to, from = from, closes = closes ~= false, is_ordered = is_ordered }
   check_window(what, it.window, n)
   local function instead(err, trace)
     local value
@@ -2131,7 +2182,7 @@ local function pmap(what, is_ordered, n, f, from, opts)
   local window = opts.window or n * 16
   check_window(what, window, n)
   local to = new_out(opts.buffer, what .. ": buffer")
-  local it = { n = n, window = is_ordered and window or n, to = to, closes = true, is_ordered = is_ordered, places = 1,
+  local it = { n = n, window = is_ordered and window or n, to = to, closes = true, is_ordered = is_ordered,
     from = from, next = not M.is_chan(from) and iterator(from, what) or nil }
   local function cancel_later(number, reason)
     for i = number + 1, it.n_begun do

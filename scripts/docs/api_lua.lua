@@ -11,7 +11,7 @@ local api_lua = {}
 
 -- The modules, by the name that the manual gives to each. (What it calls `local csv = require "runnel.csv"` is found.)
 local MODULES <const> = { rn = "runnel", xf = "runnel.xf", flow = "runnel.flow", http = "runnel.http",
-  json = "runnel.json", keepers = "runnel.queue.keeper", monitor = "runnel.monitor", nats = "runnel.nats",
+  csv = "runnel.csv", json = "runnel.json", keepers = "runnel.queue.keeper", monitor = "runnel.monitor", nats = "runnel.nats",
   prompt = "runnel.prompt", sim = "runnel.sim", sqlite = "runnel.sqlite", stores = "runnel.store", tls = "runnel.tls",
   uv = "runnel.uv", lite = "runnel.lite", otlp = "runnel.otlp", a = "runnel.core_async" }
 

@@ -18,13 +18,13 @@ end
 local function is_there(interpreter) return os.execute(("command -v %s >/dev/null"):format(interpreter)) end
 
 describe("runnel.lite", function()
-  it("specifies runnel in at most 500 lines of code, with a source for each rule", function()
+  it("specifies runnel in at most 530 lines of code, with a source for each rule", function()
     local part = assert(read(FILE):match "\n%-%- ==== the specification ====\n(.-)\n%-%- ==== ")
     local lines = 0
     for line in part:gmatch "[^\n]+" do
       if line:find "%S" and not line:find "^%s*%-%-" then lines = lines + 1 end
     end
-    assert.is_true(lines <= 500, lines)
+    assert.is_true(lines <= 530, lines)
     local rules = 0
     for rule in (part:gsub("\n%-%-   ", " ")):gmatch "\n%-%- %* ([^\n]+)" do
       rules = rules + 1

@@ -1,0 +1,77 @@
+local patience = require "spec.support.patience"
+local skipped = require "tests.lite.skipped"
+
+local LUA = os.getenv "LUA" or "lua5.4"
+-- Lua 5.1 first: it finds most mistakes.
+local INTERPRETERS = { "lua5.1", "luajit", "lua5.2", "lua5.3", "lua5.5", LUA }
+local FEW = "spec/core/async_spec.lua spec/rn/pipe_spec.lua spec/rn/pub_spec.lua spec/rn/reduce_spec.lua"
+
+local function run(interpreter, files)
+  local command = ("%s %s tests/lite/run.lua %s 2>&1"):format(patience.timeout(), interpreter, files)
+  local pipe <close> = assert(io.popen(command))
+  return pipe:read "a"
+end
+
+describe("the specs of runnel on runnel.lite", function()
+  for _, interpreter in ipairs(INTERPRETERS) do
+    local function check(files, least)
+      if not os.execute(("command -v %s >/dev/null"):format(interpreter)) then
+        return pending(interpreter .. " is not installed")
+      end
+      local output = run(interpreter, files)
+      local passed, problems = output:match "^[%w .]+: (%d+) tests of [^\n]*\n(.*)$"
+      assert.equal("", problems, output)
+      assert.is_true(tonumber(passed) >= least, output)
+    end
+
+    it("pass on " .. interpreter, function() check(FEW, 80) end)
+
+    if interpreter == LUA then
+      it("pass, all of them #long", function() check("", 700) end)
+    end
+  end
+
+  it("are each in the list, or left out with a reason", function()
+    local pipe <close> = assert(io.popen "ls spec/core/*_spec.lua spec/rn/*_spec.lua")
+    local listed = {}
+    for _, path in ipairs(skipped.files) do listed[path] = true end
+    for path, reason in pairs(skipped.left_out) do
+      assert.is_nil(listed[path], path)
+      assert.is_true(#reason > 3)
+      listed[path] = true
+    end
+    for path in pipe:lines() do
+      assert.is_true(listed[path], path .. " is not in tests/lite/skipped.lua")
+      listed[path] = nil
+    end
+    assert.is_nil(next(listed))
+  end)
+
+  it("fail if a test that is skipped passes, or does not exist", function()
+    local name = os.tmpname()
+    local file = assert(io.open(name, "w"))
+    file:write [[describe("a", function() it("passes", function() end) it("fails", function() error "x" end) end)]]
+    file:close()
+    finally(function() os.remove(name) end)
+    local command = [[%s %s -e 'package.path = "./?.lua;" .. package.path local s = require "tests.lite.skipped"
+      function s.of() return { ["a passes"] = "wrong", ["a third"] = "wrong" } end arg = { "%s" }
+      dofile "tests/lite/run.lua"' 2>&1]]
+    local pipe <close> = assert(io.popen(command:format(patience.timeout(), LUA, name)))
+    local output = pipe:read "a"
+    assert.matches(": a passes: passes, but is in the list", output)
+    assert.matches(": a third: is in the list, and there is no such test", output)
+    assert.matches(": a fails: ", output)
+  end)
+end)
+
+describe("the rock runnel-lite", function()
+  it("has lite and its hosts, and is built without a compiler", function()
+    local rock, files = {}, { ["runnel.lite"] = "lua/runnel/lite.lua" }
+    assert(loadfile("rockspecs/runnel-lite-scm-1.rockspec", "t", rock))()
+    local pipe <close> = assert(io.popen "ls lua/runnel/lite/*.lua")
+    for path in pipe:lines() do files["runnel.lite." .. path:match "([%w_]+)%.lua$"] = path end
+    assert.equal("builtin", rock.build.type)
+    assert.same(files, rock.build.modules)
+    assert.same({ "lua >= 5.1, < 5.6" }, rock.dependencies)
+  end)
+end)
