@@ -1,6 +1,6 @@
 -- The rockspecs, from packaging/rockspec.in, packaging/rocks.lua and packaging/project.
--- As a script, lua scripts/rockspec.lua VERSION FOLDER: writes those of a version, for `luarocks upload`; their source is
--- the archive at the address SOURCES. As a module: the texts of those of the source tree, by their paths.
+-- As a script, lua scripts/rockspec.lua VERSION FOLDER: writes those of a version, for `luarocks upload`; their source
+-- is the archive at the address SOURCES. As a module: the texts of those of the source tree, by their paths.
 package.path = "./?.lua;" .. package.path
 
 local rocks = require "packaging.rocks"

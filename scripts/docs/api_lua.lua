@@ -9,7 +9,7 @@ local sections = require "scripts.docs.sections"
 
 local api_lua = {}
 
--- The modules, by the name that the manual gives to each.
+-- The modules, by the name that the manual gives to each. (What it calls `local csv = require "runnel.csv"` is found.)
 local MODULES <const> = { rn = "runnel", xf = "runnel.xf", flow = "runnel.flow", http = "runnel.http",
   csv = "runnel.csv", json = "runnel.json", keepers = "runnel.queue.keeper", monitor = "runnel.monitor",
   nats = "runnel.nats", prompt = "runnel.prompt", sim = "runnel.sim", sqlite = "runnel.sqlite",
@@ -347,6 +347,10 @@ function api_lua.lines()
   local paths = lua_files()
   local self = setmetatable({ world = luacats.read(paths), signs = signs_of(paths),
      lines = {}, seen = {}, reached = {}, reached_late = {}, problems = {}, with_sign = {} }, Names)
+  local pages <close> = assert(io.popen "cat docs/manual/*.md")
+  for prefix, name in pages:read "a":gmatch 'local ([%l_]+) = require "(runnel%.[%l_]+)"' do
+    if not MODULES[prefix] then MODULES[prefix] = name end
+  end
   self.described, self.experimental = described()
   for _, classes in pairs(self.signs) do
     for _, class in ipairs(classes) do self.with_sign[class] = true end

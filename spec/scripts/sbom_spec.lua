@@ -6,8 +6,10 @@ local process = require "spec.support.process"
 local LUA <const> = os.getenv "LUA" or "lua5.4"
 
 local function sbom(arguments)
-  local result = process.run(".", ("'%s' scripts/sbom.lua 1.2.3 abc 2026-01-01T00:00:00Z %s"):format(LUA, arguments))
-  return assert(json.decode(result.out), result.err), result.out
+  local command = ("'%s' scripts/sbom.lua 1.2.3 abc 2026-01-01T00:00:00Z %s"):format(LUA, arguments)
+  local pipe <close> = assert(io.popen(command))
+  local text = pipe:read "a"
+  return assert(json.decode(text)), text
 end
 
 describe("scripts/sbom.lua", function()
