@@ -5,7 +5,8 @@ local stage = require "spec.support.stage"
 -- The modules of lua/runnel/: those that a program requires itself, and meta.lua, which nothing loads.
 local REQUIRED = {
   all = true, core_async = true, csv = true, flow = true, http = true, json = true, lite = true, meta = true,
-  monitor = true, nats = true, otlp = true, prompt = true, sim = true, sqlite = true, store = true, tls = true, uv = true, xf = true,
+  monitor = true, nats = true, otlp = true, prompt = true, sim = true, sqlite = true, store = true, tls = true,
+  uv = true, xf = true,
 }
 
 -- What modules of lua/runnel/rn/ have for each other.

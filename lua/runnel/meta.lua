@@ -476,6 +476,22 @@ function core.internal.is_cancellation(result, err) end
 ---@param err any
 function core.internal.excuse(result, err) end
 
+---For `runnel.csv` (csrc/csv): the records that are complete in a text, at most some hundred. A record is complete when
+---its newline is there.
+---@param text string
+---@param from integer where they begin
+---@param separator string
+---@param is_whole boolean nothing comes behind the text: the last record needs no newline
+---@param fields integer how many the first record has; 0 before that
+---@param ragged boolean records may have different numbers of fields
+---@return string[][] rows
+---@return integer next the position behind them
+---@return integer lines how many they have
+---@return integer fields
+---@return string? problem of the record behind them
+---@return integer? line in how many lines from there it is
+function core.internal.csv_scan(text, from, separator, is_whole, fields, ragged) end
+
 ---The functions of `runnel.json` (csrc/json), for the module with these two tables.
 ---@param null table what stands for null
 ---@param array table the metatable of arrays

@@ -185,7 +185,7 @@ rn.pmap(2, print, { a = 1 })]], line = 2,
 rn.to_chan { a = 1 }]], line = 2, says = "to_chan: a list .*, got a table with keys but no values 1, 2, ..." },
   { "misspells an option of pmap", [[
 rn.pmap(2, print, {}, { windos = 3 })]], line = 2,
-    says = 'unknown option "windos"; known: backoff, buffer, ex_handler, timeout, tries, window' },
+    says = 'unknown option "windos"; known: backoff, buffer, ex_handler, key, timeout, tries, window' },
   { "puts default among the operations of alts", [[
 local ch = rn.chan()
 local v = rn.alts { ch, default = "nothing" }]],

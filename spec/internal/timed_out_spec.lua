@@ -276,6 +276,7 @@ local CASES <const> = {
 local OTHER <const> = {
   ["http-server.md header_timeout"] = "the client gets a status",
   ["http-server.md timeout"] = "the client gets a status",
+  ["http-services.md timeout"] = "the client gets a status",
   ["keepers.md timeout"] = "spec/queue/keepers_spec.lua",
   ["http.md connections"] = "a list of options of libcurl",
   ["nats.md conn:close"] = "returns how many bytes were not sent",
@@ -283,6 +284,7 @@ local OTHER <const> = {
   ["nats.md sub:drain"] = "spec/nats/connection_spec.lua",
   ["nats.md connect_timeout"] = "libnats' own error: it tries several addresses",
   ["nats.md write_timeout"] = "a limit for what the library does",
+  ["otlp.md timeout"] = "a limit for what the library does",
   ["remote.md timeout"] = "the error comes from another program: spec/nats/limits_spec.lua",
   ["runs.md r:result"] = "spec/store/run_waits_spec.lua", ["runs.md run:wait"] = "the same",
   ["scopes.md rn.is_timeout"] = "is the function itself",

@@ -368,7 +368,8 @@ describe("queues", function()
         nix = 'unknown command "nix"', pause = "pause needs the name of a queue",
         ["--watc"] = 'unknown command "%-%-watc"', ["drop x y"] = 'drop: a number expected, got "y"',
         replay = "replay needs the name of a queue", ["replay x"] = "replay: a number expected, got nothing",
-        ["change x y"] = 'change: OPTION=NUMBER expected, got "y"', ["pause x y"] = 'there is no queue "x"',
+        ["change x y"] = 'change: OPTION=NUMBER expected, got "y"', ["pause x y"] = "pause: a time expected",
+        ["resume x"] = 'there is no queue "x"',
         ["clean 0"] = 'clean: a number expected, got "0"', ["--watch=x"] = '%-%-watch: a number expected, got "x"',
       } do
         local list = {}

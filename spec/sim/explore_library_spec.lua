@@ -462,7 +462,7 @@ describe("in any order, with closes and cancels at any step,", function()
       "if s.living <= 1 then all_ended(s) end\n  if not ok" },
     { "batch", "timed", "if i ~= 2 and not put_while_open", "if not put_while_open" },
     { "debounce", "timed", "if last ~= nil then put_while_open(out, last) end", "" },
-    { "debounce", "timed", "ops[2], last = never, nil", "ops[2] = never" },
+    { "debounce", "timed", "ops[2], last, passed = never, nil, now()", "ops[2], passed = never, now()" },
     { "retry", "time_limit", "    error(value, 0)\n", "    return nil, value\n" },
     { "retry", "time_limit", "repeat local has_ended = pcall(internal.join, call.block) until has_ended or not caller",
       "" },

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "channels/chan.h"
 #include "core/attr.h"
+#include "csv/csv.h"
 #include "errors/error.h"
 #include "errors/name.h"
 #include "errors/origin.h"
@@ -18,7 +19,6 @@
 #include "states/limits.h"
 #include "states/shared_handle.h"
 #include "states/shared_inbox.h"
-#include "csv/csv.h"
 #include "json/json.h"
 
 /* ---- channels ---- */

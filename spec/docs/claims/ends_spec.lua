@@ -96,7 +96,7 @@ describe(PAGE, function()
   for _, row in ipairs(rows) do
     local make = OBJECTS[row[1]]
     local known = make ~= nil or row[1]:find "^a connection" or row[1]:find "^a go block" or row[1]:find "^%[a scope"
-      or row[1]:find "^%[a message"
+      or row[1]:find "^%[a message" or row[1]:find "^%[one of a queue"
     if make then
       it("says how each ends: " .. row[1], function()
         local count = 0

@@ -2,8 +2,8 @@
 
 local pages = require "spec.support.docs.pages"
 
--- They describe the executable, its prompt, and the C API.
-local WITHOUT = { host = true, ["c-api"] = true }
+-- They describe the executable, its prompt, and the C API; and another engine, whose specs are in spec/lite.
+local WITHOUT = { host = true, ["c-api"] = true, lite = true }
 
 local calls = {}
 
