@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 
 #include "channels/chan.h"
+#include "states/gather.h"
 #include "timers/delayed.h"
 
 /* Returns what is broken unless the condition holds. */
@@ -107,6 +108,7 @@ static const char *check_go(const Go *go) {
     MUST(w->alt == alt, "a waiter is not that of its alt");
     /* A weak root whose coroutine somebody has closed is dropped from a queue, but not ended. */
     if (!w->link.next && alt->flags & ALT_WEAK && !alt_is_active(alt)) continue;
+    if (!w->link.next && gather_is_out(w)) continue;
     MUST(w->link.next && w->link.next->prev == &w->link, "a waiter is in no queue");
     MUST(w->chan->tag == &chan_tag, "a waiter waits on what is no channel");
     chan_check(w->chan);

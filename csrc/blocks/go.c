@@ -391,6 +391,8 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   lua_pop(L, 1);
   go->chan.flags &= ~(uint32_t)CHAN_TOLD;
   bool is_parked = alt->count > 0; /* false if it was committed, by code that now runs user code */
+  if (UNLIKELY(alt->shared) && alt->flags & ALT_WEAK)
+    root_promote(L, S, go); /* may fail (root.h): before it withdraws */
   if (UNLIKELY(alt->shared) && !shared_wait_withdraw(S, alt)) {
     /* Another thread has completed its operation: it gets that result first. */
     shared_inbox_drain(L, S); /* seldom covered: another thread completes it just then */

@@ -33,13 +33,28 @@ bool gather_is_held(const Gather *g) {
   return g->holder && has_mark(&g->holder->alt, &held) && alt_is_active(&g->holder->alt);
 }
 
+/* The Gather of a holder's waiter. */
+static Gather *of_waiter(const Waiter *w) { return (Gather *)lua_touserdata(w->alt->co, GATHER_AT_HOLDER); }
+
+/* The number of its input. */
+static uint32_t number_of(const Waiter *w) { return (uint32_t)(w - alt_waiters(w->alt)) + 1; }
+
+bool gather_is_out(const Waiter *w) {
+  if (!has_mark(w->alt, &held)) return false;
+  const Gather *g = of_waiter(w);
+  uint32_t i = number_of(w);
+  bool is_out = g->current == i || chan_is_closed(w->chan);
+  for (uint32_t k = 0; k < g->count; k++) is_out = is_out || g->ring[(g->first + k) % g->n] == i;
+  return is_out;
+}
+
 Waiter *gather_claim(Waiter *w) {
   if (has_mark(w->alt, &awaits)) {
     w->alt->shared = NULL;
     return w;
   }
-  Gather *g = (Gather *)lua_touserdata(w->alt->co, GATHER_AT_HOLDER);
-  uint32_t i = (uint32_t)(w - alt_waiters(w->alt)) + 1;
+  Gather *g = of_waiter(w);
+  uint32_t i = number_of(w);
   OBSERVE(g->taker->sched, look, g->taker, LOOK_CHANNEL); /* which of two inputs comes first matters to the taker */
   alt_dequeue(w);
   Waiter *taker = chan_first_waiter(g->taker, TAKES);

@@ -65,6 +65,10 @@ bool gather_is_waiting(const Alt *alt);
 /* Whether the holder waits. */
 bool gather_is_held(const Gather *g);
 
+/* Whether a waiter of a parked go block, in no queue, is that of a holder's input that is to be tried, has been taken
+   from, or is closed. */
+bool gather_is_out(const Waiter *w);
+
 /* Something comes for a waiter of a holder or a taker (Others.claim). */
 Waiter *gather_claim(Waiter *w);
 

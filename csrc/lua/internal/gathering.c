@@ -76,8 +76,11 @@ static int gathering_hold(lua_State *L) {
 static int gathering_finish(lua_State *L) {
   Gather *g = (Gather *)luaL_checkudata(L, GATHER_AT_HOLDER, META);
   if (!gather_is_held(g)) return 0;
-  g->holder->alt.shared = NULL;
-  alt_complete(L, g->taker->sched, &g->holder->alt, 0);
+  Sched *S = g->taker->sched;
+  Alt *alt = &g->holder->alt;
+  alt_commit(L, S, alt); /* may fail (root.h) */
+  alt->shared = NULL;
+  alt_wake(S, alt, 0);
   return 0;
 }
 
@@ -138,14 +141,13 @@ static int take(lua_State *L, int status, lua_KContext alt) {
   g->current = 0;
   while (g->count) {
     uint32_t i = gather_next(g);
+    g->current = i; /* so that it is tried again if what follows raises */
     lua_rawgeti(L, CHANS, i);
     Chan *ch = check_looked(L, CHAN, "take", "take(chs, g)", LOOK_CHANNEL);
     n = chan_take(L, ch, CHAN);
-    if (n != TAKE_WAIT) {
-      g->current = i;
-      return result(L, g, n);
-    }
+    if (n != TAKE_WAIT) return result(L, g, n);
     wait_for(L, g, ch, i);
+    g->current = 0;
     lua_settop(L, AT);
   }
   return await(L, g);
