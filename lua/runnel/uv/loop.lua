@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local internal = core.internal
 local current = require "runnel.internal.world"
+local guard = require "runnel.internal.guard"
 local real = require "runnel.uv.real"
 local uv = real.luv
 
@@ -214,7 +215,14 @@ local Turn = { __gc = function(self)
   uv.run "nowait"
 end }
 
----Calls a function in the loop's next turn. At its end all handles that are being closed now are freed.
+local function in_turn(ch, turn, f)
+  ch:take()
+  turn.due = false
+  f()
+end
+
+---Calls a function in the loop's next turn, in a go block that programs do not see: nobody is to cancel it. At the end of
+---that turn all handles that are being closed now are freed.
 ---@param f fun()
 function loop.after_turn(f)
   if current.world then return current.world:later(0, current.world:here(), f) end
@@ -222,10 +230,7 @@ function loop.after_turn(f)
   local ch = core.chan()
   settled[#settled + 1] = ch
   in_next_turn()
-  ch:take_async(function()
-    turn.due = false
-    f()
-  end)
+  internal.trace.hide(guard.go(guard.nothing, nil, in_turn, ch, turn, f))
 end
 
 -- ---- signals ----
