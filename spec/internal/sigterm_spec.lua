@@ -205,11 +205,11 @@ describe("SIGTERM", function()
   it("makes a program that has not ended say what it waits for, with its line", function()
     if not has_store then return pending "libsqlite3 is not installed" end
     for _, case in ipairs {
-      { "assert(s:stage('words', 1, function() say 'up' rn.sleep(1e6) end, nil, { name = 'a' }))",
+      { "assert(s:stage('words', 1, function() say 'called' rn.sleep(1e6) end, nil, { name = 'a' }))",
         { "the end of the stage a at program%d+%.lua:%d+", "%): sleeping at program%d+%.lua:%d+" } },
-      { "local one = server(function() say 'up' rn.sleep(1e6) end) rn.go(function() http.get(one.url) end)",
+      { "local one = server(function() say 'called' rn.sleep(1e6) end) rn.go(function() http.get(one.url) end)",
         { "the end of the http server http://127%.0%.0%.1:%d+/ at program%d+%.lua:%d+" } },
-      { "local f = flow(function() say 'up' rn.sleep(1e6) end) f:start()",
+      { "local f = flow(function() say 'called' rn.sleep(1e6) end) f:start()",
         { "the end of the flow job at program%d+%.lua:%d+" } },
       { [[local one = s:stage('words', 1, function() end, nil, { name = 'a' })
           rn.go(function() while true do rn.sleep(1000) end end)
@@ -223,6 +223,7 @@ describe("SIGTERM", function()
           local s = store()
           assert(s:sink "words"):put "a"
         ]] .. case[1])
+        if case[1]:find "called" then assert.is_true(program:says "called", program:output()) end
         program:signal "TERM"
         for _, text in ipairs(case[2]) do
           patience.wait_until(function() return said(program):find(text) end)
