@@ -221,8 +221,8 @@ local function in_turn(ch, turn, f)
   f()
 end
 
----Calls a function in the loop's next turn, in a go block that programs do not see: nobody is to cancel it. At the end of
----that turn all handles that are being closed now are freed.
+---Calls a function in the loop's next turn, in a go block that programs do not see, so that nobody cancels it. At the
+---end of that turn all handles that are being closed now are freed.
 ---@param f fun()
 function loop.after_turn(f)
   if current.world then return current.world:later(0, current.world:here(), f) end
