@@ -2,7 +2,7 @@
 
 local process = require "spec.support.process"
 
-describe("the Makefile", function()
+describe("the Makefile #heavy", function()
   -- The commands for some files, none of which exists, with these variables and targets of make.
   local function commands(files, variables)
     local names = files:gsub("%S+", "build/nothing/%0")

@@ -15,7 +15,7 @@ local function generator(seed)
   end
 end
 
-describe("small programs", function()
+describe("small programs #heavy", function()
   after_each(function() rn.on_error(nil) end)
 
   it("do the same in the C core and in lite.lua, in every order", function()

@@ -12,7 +12,7 @@ local function run(interpreter, files)
   return pipe:read "a"
 end
 
-describe("the specs of runnel on runnel.lite", function()
+describe("the specs of runnel on runnel.lite #heavy", function()
   for _, interpreter in ipairs(INTERPRETERS) do
     local function check(files, least)
       if not os.execute(("command -v %s >/dev/null"):format(interpreter)) then

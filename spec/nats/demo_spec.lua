@@ -11,7 +11,7 @@ if not nats then
   return
 end
 
-describe("the demo of a cluster", function()
+describe("the demo of a cluster #heavy", function()
   local LUA = os.getenv "LUA" or "lua5.4"
   local dir, set
   before_each(function()

@@ -657,7 +657,7 @@ At the end:
       assert.same({}, stage.others())
     end)
 
-    it("may run 100,000 times within 10 MB", function()
+    it("may run 100,000 times within 10 MB #heavy", function()
       local runs = 0
       local function program()
         runs = runs + 1
@@ -785,7 +785,7 @@ describe("sim.explore finds what goes on for ever:", function()
     ["a poll of a closed channel"] = function(closed) closed:poll() end,
   }
   for name, operation in pairs(loops) do
-    it("a livelock, with its go blocks and lines: " .. name, function()
+    it("a livelock, with its go blocks and lines: " .. name .. " #heavy", function()
       local function program()
         local closed, other = rn.chan(), rn.chan()
         closed:close()

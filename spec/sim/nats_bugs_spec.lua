@@ -12,7 +12,7 @@ local insist = nats_world.insist
 local connect = nats_world.connect
 local new_world = nats_world.new_world
 
-describe("in a simulated world with NATS, a search", function()
+describe("in a simulated world with NATS, a search #heavy", function()
   if not nats then return pending(missing) end
   before_each(stage.open)
   after_each(stage.close)

@@ -14,7 +14,7 @@ local take = nats_world.take
 local run = nats_world.run
 local new_world = nats_world.new_world
 
-describe("in a simulated world with NATS, a search", function()
+describe("in a simulated world with NATS, a search #heavy", function()
   if not nats then return pending(missing) end
   before_each(stage.open)
   after_each(stage.close)

@@ -32,7 +32,7 @@ local function pairs_of(n, messages)
   end
 end
 
-describe("sim.explore with share = \"channels\"", function()
+describe("sim.explore with share = \"channels\" #heavy", function()
   local shortening
   setup(function() shortening, explore.shortening = explore.shortening, 0 end)
   teardown(function() explore.shortening = shortening end)

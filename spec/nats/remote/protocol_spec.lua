@@ -247,7 +247,7 @@ describe("a remote stage", function()
       assert.same({ MANY, 0 }, { counts.sent, server:count() })
     end))
 
-    it("sends those again after a reconnect that the stream has lost, and only those", until_lost(function(server)
+    it("sends those again after a reconnect that are lost, and no others #heavy", until_lost(function(server)
       local _, counts, results = with_jobs(server, MANY)
       rn.sleep(1000)
       server.server:crash()
