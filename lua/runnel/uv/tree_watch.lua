@@ -58,10 +58,15 @@ local enter, look
 -- Calls f(path, kind) for what is in a folder.
 local function each(self, folder, f)
   local found = uv.fs_scandir(self.root .. "/" .. folder)
-  while found and not self.is_closed do
-    local name, kind = uv.fs_scandir_next(found)
-    if not name then return end
-    f(folder == "" and name or folder .. "/" .. name, kind)
+  if not found then return end
+  local names, kinds = {}, {}
+  repeat -- to the end, since luv frees the list only then
+    local n = #names + 1
+    names[n], kinds[n] = uv.fs_scandir_next(found)
+  until not names[n]
+  for i, name in ipairs(names) do
+    if self.is_closed then return end
+    f(folder == "" and name or folder .. "/" .. name, kinds[i])
   end
 end
 
