@@ -5,6 +5,7 @@ local NO_EVENTFD <const> = "only where there is no eventfd: its two ends are one
 local ANOTHER_THREAD <const> = "only if another thread does the same, or completes the operation, at that very moment"
 local LUA_5_5 <const> = "only with Lua 5.5: a go block that closes its own coroutine has no guard"
 local FULL_STACK <const> = "only if the stack of the loop is full, or has to grow and there is no memory"
+local OTHER_SYSTEMS <const> = "only on other systems: glibc's usual stack is large, and its attributes need no memory"
 local IN_AN_OBSERVER <const> = "only if a finalizer that runs while an observer notes that a go block will run "
   .. "has ended it"
 local NO_GUARD <const> = "only if other code has closed the coroutine of a go block that its channel keeps alive, and "
@@ -13,6 +14,9 @@ local NO_GUARD <const> = "only if other code has closed the coroutine of a go bl
 return {
   { "csrc/base/loaded.c", "return dladdr((void *)(uintptr_t)getauxval(AT_PHDR)", "1F", never = STATIC },
   { "csrc/base/loaded.c", "if (!atomic_load(&is_kept) &&", "2F", never = STATIC },
+  { "csrc/base/thread.c", "if (pthread_attr_getstacksize(attr, &usual) != 0) return;", "1T", never = OTHER_SYSTEMS },
+  { "csrc/base/thread.c", "if (usual < STACK_SIZE ||", "1T", never = OTHER_SYSTEMS },
+  { "csrc/base/thread.c", "if (error) return error;", "1T", never = OTHER_SYSTEMS },
   { "csrc/base/wakeup.c", "if (ends[1] != ends[0]) (void)close(ends[1]);", "1T", never = NO_EVENTFD },
   { "csrc/base/wakeup.c", "if (ends[1] != ends[0]) (void)wakeup_replace", "1T", never = NO_EVENTFD },
   { "csrc/base/wakeup.c", "if (of == 0 ||", "2T", seldom = ANOTHER_THREAD },
