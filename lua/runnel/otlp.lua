@@ -20,6 +20,7 @@ local short = require "runnel.internal.short"
 local sign = require "runnel.internal.sign"
 local term = require "runnel.internal.sigterm"
 local timed_out = require "runnel.internal.timed_out"
+local token = require "runnel.http.token"
 
 local internal = core.internal
 local unix = internal.trace.unix
@@ -218,8 +219,7 @@ end
 
 local function check_headers(map, what)
   for key, value in pairs(map or {}) do
-    if type(key) ~= "string" or not key:find "^[%w!#$%%&'*+.^_`|~-]+$" or type(value) ~= "string"
-      or value:find "[\r\n\0]" then
+    if not token.is(key) or type(value) ~= "string" or value:find "[\r\n\0]" then
       error(("%s: headers: names with texts of one line expected, got %s = %s"):format(what, check.describe(key),
         check.describe(value)), 4)
     end

@@ -49,6 +49,11 @@ describe("numbers as text", function()
       { "JSON", nil, "print(json.encode { 1.5, 0.1, 1e300, 2.0, -0.25, 7 })", "[1.5,0.1,1e+300,2.0,-0.25,7]" },
       { "JSON that is read", nil, [[print(json.encode(json.decode "[1.5, 1e-3, -0.25]"), json.decode "[1,5]"[2],
         json.decode "1,5" == nil)]], "[1.5,0.001,-0.25]\t5\ttrue" },
+      { "CSV", nil, [[print((require("runnel.csv").encode { { 1.5, 2, "a" } }:gsub("%s", "")))]], "1.5,2,a" },
+      { "a label of metrics", nil, [[
+        rn.gauge("size", "A size.", { labels = { "zoom" } }):set(1, { zoom = 1.5 })
+        rn.metrics()
+        print(rn.metrics():text():match 'zoom="([^"]*)"')]], "1.5" },
       { "JSON with indent", nil, "print(json.encode({ a = 0.5 }, { indent = 2 }))", '{\n  "a": 0.5\n}' },
       { "a trace", nil, [[
         rn.trace "trace.json"

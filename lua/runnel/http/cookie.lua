@@ -1,12 +1,12 @@
 ---Cookies of a server: the ones that a client has sent, and the header Set-Cookie (RFC 6265bis).
 
 local check = require "runnel.internal.check"
+local token = require "runnel.http.token"
 
 ---@class runnel.http.cookie
 local cookie = {}
 
--- The characters of a name; and those that a value, a path or a domain must not have.
-local TOKEN <const> = "^[%w!#$%%&'*+.^_`|~-]+$"
+-- The characters that a value must not have; and those that a path or a domain must not have.
 local NOT_IN_A_VALUE <const>, NOT_IN_AN_ATTRIBUTE <const> = '[^!#-+--:<-[%]^-~]', "[^ -:<-~]"
 
 -- Browsers drop a cookie that is longer.
@@ -55,7 +55,7 @@ end
 ---@param opts? runnel.http.CookieOptions
 ---@return string
 function cookie.cookie(name, value, opts)
-  if type(name) ~= "string" or not name:find(TOKEN) then
+  if not token.is(name) then
     error("cookie: a name such as \"session\" expected, got " .. check.describe(name), 2)
   end
   if math.type(value) == "integer" then value = tostring(value) end

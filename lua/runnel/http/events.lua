@@ -10,6 +10,7 @@ local event_stream = require "runnel.http.event_stream"
 local fakes = require "runnel.http.fake"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.http.http_options"
+local repeats = require "runnel.http.repeats"
 local responses = require "runnel.http.response"
 local timed_out = require "runnel.internal.timed_out"
 
@@ -90,8 +91,7 @@ end
 
 -- The pause that the server asks for, in ms.
 local function wanted_pause(head)
-  local seconds = tonumber((head.headers["retry-after"] or ""):match "^%d+$")
-  return seconds and math.min(seconds * 1000, LONGEST) or 0
+  return math.min(repeats.asked(head) or 0, LONGEST)
 end
 
 -- Connects once, and reads until the connection ends. Returns whether to connect again; an error, if there was one; and

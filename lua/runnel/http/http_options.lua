@@ -7,6 +7,7 @@ local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
 local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
+local token = require "runnel.http.token"
 local upload = require "runnel.http.upload"
 
 local options = {}
@@ -14,8 +15,7 @@ local options = {}
 -- The longest time, in ms: libcurl takes an int. 24 days.
 local LONGEST_MS <const> = 0x7fffffff
 
--- The characters of methods and headers' names; and those that values of headers must not contain.
-local TOKEN <const> = "^[%w!#$%%&'*+.^_`|~-]+$"
+-- The characters that values of headers must not contain.
 local NOT_IN_A_HEADER <const> = "[\r\n\0]"
 
 -- The kinds of bodies. A request has at most one.
@@ -112,7 +112,7 @@ local function header_lines(headers)
   if headers == nil then return lines, given end
   if type(headers) ~= "table" then fail("headers: a table expected, got %s", check.article(headers)) end
   for name, value in pairs(headers) do
-    if type(name) ~= "string" or not name:find(TOKEN) then
+    if not token.is(name) then
       fail("headers: names expected as keys, got %s", check.describe(name))
     end
     given[name:lower()] = true
@@ -298,7 +298,7 @@ local function check_each(what, opts)
       libcurl[name] = value
     end
   end
-  if opts.method ~= nil and (type(opts.method) ~= "string" or not opts.method:find(TOKEN)) then
+  if opts.method ~= nil and not token.is(opts.method) then
     fail("method: a name such as \"PUT\" expected, got %s", check.describe(opts.method))
   end
   if opts.fail ~= nil and type(opts.fail) ~= "boolean" then

@@ -10,11 +10,15 @@ local repeats = {}
 -- The longest wait that a server may ask for, in ms.
 local LONGEST <const> = 60000
 
--- Too many requests; a proxy without its server; a server without room.
-local LATER = { [429] = true, [502] = true, [503] = true, [504] = true }
+---The statuses after which a later request may succeed: too many requests; a proxy without its server; a server without
+---room.
+---@type table<integer, true>
+repeats.LATER = { [429] = true, [502] = true, [503] = true, [504] = true }
 
--- What the header Retry-After asks for, in ms: seconds, or a date; nil if it says nothing.
-local function asked(response)
+---What the header Retry-After asks for, in ms: seconds, or a date; nil if it says nothing.
+---@param response { headers: table<string, string> }
+---@return number?
+function repeats.asked(response)
   local text = response.headers["retry-after"] or ""
   if text:find "^%d+$" then return tonumber(text) * 1000 end
   local time = conditions.time(text)
@@ -23,8 +27,8 @@ end
 
 -- How long to wait before the next try, in ms; nil: the result is final.
 local function pause_before(settings, tried, response)
-  if response and not LATER[response.status] then return nil end
-  local ms = response and asked(response)
+  if response and not repeats.LATER[response.status] then return nil end
+  local ms = response and repeats.asked(response)
   if not ms then return backoff.pause(settings.backoff, tried) end
   if ms > LONGEST then return nil end
   return math.max(ms, backoff.pause(settings.backoff, tried)) -- clients that wait for one time do not all come at once

@@ -131,7 +131,7 @@ local failures = setmetatable({}, { __mode = "k" })
 
 -- The message handler. It returns the error as it is, since the function's `<close>` variables are closed with it.
 local function keep_traceback(err)
-  if type(err) == "table" and rawget(err, "has_no_traceback") then return err end -- nobody will read it
+  if type(err) == "table" and rawget(err, "has_no_traceback") then return err end -- it would never be shown
   local co = running()
   local failure = failures[co]
   if not (failure and failure.is_again and rawequal(failure.err, err)) then

@@ -2,8 +2,8 @@
 
 local rn = require "runnel.lite"
 
--- What a pipe gives next: a channel of one value, closed at the end. The pipe is read only when somebody asks, so that
--- a slow reader slows the process down.
+-- What a pipe gives next: a channel of one value, closed at the end. The pipe is read only when a value is asked for,
+-- so that a slow reader slows the process down.
 local function next_chunk(pipe)
   local ch = rn.chan(1)
   pipe:read_start(function(err, data)

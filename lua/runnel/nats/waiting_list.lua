@@ -8,9 +8,6 @@ local timestamp = require "runnel.nats.internal.timestamp"
 
 local waiting_list = {}
 
--- What the server answers if there is no further message.
-local NO_MESSAGE <const> = 10037
-
 -- The first message that the consumer has not delivered, and the pattern of its subjects.
 local function start_of(queue)
   local info, err, code = jetstream.request(queue.owner, ("CONSUMER.INFO.%s.%s"):format(queue.stream, queue.consumer))
@@ -39,7 +36,7 @@ function waiting_list.read(queue, after, most)
     local answer, err, code = jetstream.request(queue.owner, "STREAM.MSG.GET." .. queue.stream,
       { seq = seq, next_by_subj = pattern })
     if not answer then
-      if code == NO_MESSAGE then return list end
+      if code == jetstream.NO_MESSAGE then return list end
       return nil, err
     end
     local m = answer.message
@@ -57,9 +54,14 @@ end
 function waiting_list.remove(queue, sequence)
   local first, pattern = start_of(queue)
   if not first then return nil, pattern end
-  local answer = sequence >= first and jetstream.request(queue.owner, "STREAM.MSG.DELETE." .. queue.stream,
-    { seq = sequence, no_erase = true })
-  if answer then return true end
+  local err, code
+  if sequence >= first then
+    local answer
+    answer, err, code = jetstream.request(queue.owner, "STREAM.MSG.DELETE." .. queue.stream,
+      { seq = sequence, no_erase = true })
+    if answer then return true end
+  end
+  if err and not code then return nil, err end -- the server has not answered
   return nil, ("message %d of %s does not wait: a worker has got it, or it is done"):format(sequence, queue.name)
 end
 

@@ -5,13 +5,13 @@ local backoff = require "runnel.internal.backoff"
 local client = require "runnel.http.client"
 local contexts = require "runnel.internal.trace_context"
 local json = require "runnel.json"
+local repeats = require "runnel.http.repeats"
 
 local internal = core.internal
 
 local sender = {}
 
--- Statuses that the protocol lets a program try again, and the pause after the first try.
-local PASSING <const> = { [429] = true, [502] = true, [503] = true, [504] = true }
+-- The pause after the first try, and the longest one, in ms.
 local PAUSE <const>, LONGEST_PAUSE <const> = 1000, 60000
 
 -- How much of a collector's explanation a report has.
@@ -59,9 +59,8 @@ local function rejected(response, n)
 end
 
 local function pause_of(response, try)
-  local after = response and tonumber(response.headers["retry-after"])
-  if after and after >= 0 then return math.min(after * 1000, LONGEST_PAUSE) end
-  return backoff.pause(PAUSE, try)
+  local ms = response and repeats.asked(response)
+  return ms and math.min(ms, LONGEST_PAUSE) or backoff.pause(PAUSE, try)
 end
 
 -- The request belongs to a trace that nobody records: a collector that records its own traces would otherwise send
@@ -92,7 +91,7 @@ local function send(self, body, n)
       self.error = nil
       return
     end
-    if status and not PASSING[status] then break end
+    if status and not repeats.LATER[status] then break end
     if try < self.tries then core.sleep(pause_of(response, try)) end
   end
   self:drop(n, response and ("%s: status %d: %s"):format(self.url, response.status,

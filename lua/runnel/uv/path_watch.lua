@@ -26,8 +26,9 @@ local MANY = 8192
 -- How many events have come in this turn, and what is called after too many.
 local events, on_many = 0, {} ---@type integer, table<table, fun()>
 
--- Counts an event.
+-- Counts an event, if a tree is watched.
 local function count()
+  if not next(on_many) then return end
   events = events + 1
   if events > 1 then return end
   loop.after_turn(function()

@@ -1,13 +1,12 @@
 ---Reads the parts of a form of the type multipart/form-data (RFC 7578), as they come.
 
 local refusal = require "runnel.http.refusal"
+local token = require "runnel.http.token"
 
 local multipart = {}
 
 -- The longest headers of a part, in bytes, and the longest delimiter (RFC 2046, 5.1.1).
 local MAX_HEAD <const>, MAX_BOUNDARY <const> = 8192, 70
-
-local TOKEN <const> = "^[%w!#$%%&'*+.^_`|~-]+"
 
 local function wrong(format, ...) error(refusal.new(400, format, ...), 0) end
 
@@ -16,8 +15,8 @@ local function wrong(format, ...) error(refusal.new(400, format, ...), 0) end
 -- The value of a parameter, which begins at `from`: a token or a text in quotes. Returns it, and where it ends.
 local function value_at(text, from)
   if text:sub(from, from) ~= '"' then
-    local token = text:match(TOKEN, from)
-    return token, token and from + #token
+    local value = token.at(text, from)
+    return value, value and from + #value
   end
   local parts, at = {}, from + 1
   while true do
@@ -65,7 +64,7 @@ local function headers_of(text)
   local headers = {}
   for line in (text .. "\r\n"):gmatch "(.-)\r\n" do
     local name, value = line:match "^([^%s:]+):[ \t]*(.-)[ \t]*$"
-    if not name or not name:find(TOKEN .. "$") or value:find "[\0-\8\10-\31\127]" or headers[name:lower()] then
+    if not name or not token.is(name) or value:find "[\0-\8\10-\31\127]" or headers[name:lower()] then
       wrong "a part of the form has a malformed header"
     end
     headers[name:lower()] = value

@@ -2,6 +2,7 @@
 
 local check = require "runnel.internal.check"
 local headers_of = require "runnel.http.middleware.headers"
+local token = require "runnel.http.token"
 
 ---@class runnel.http.cors
 local cors = {}
@@ -21,7 +22,7 @@ local OPTIONS = { allow_credentials = kinds.boolean, allow_headers = kinds.table
 
 local function joined(list, what)
   for _, name in ipairs(list or {}) do
-    if type(name) ~= "string" or not name:find "^[%w!#$%%&'*+.^_`|~-]+$" then
+    if not token.is(name) then
       error(("cors: %s: a list of names expected, got %s"):format(what, check.describe(name)), 3)
     end
   end

@@ -1,18 +1,14 @@
 ---The handshake of WebSocket (RFC 6455, 4) for both ends, without sockets.
 
+local token = require "runnel.http.token"
+
 local handshake = {}
 
 ---How many bytes the head of a response may have.
 handshake.MAX_HEAD = 16384
 
--- The characters of a token, such as the name of a header or of a subprotocol.
-local TOKEN <const> = "[!#$%%&'*+%-.^_`|~%w]+"
-local IS_TOKEN <const> = "^" .. TOKEN .. "$"
-
----Whether a value is a token.
----@param value any
----@return boolean
-function handshake.is_token(value) return type(value) == "string" and value:find(IS_TOKEN) ~= nil end
+-- Names of headers, parameters and subprotocols.
+local TOKEN <const> = token.PATTERN
 
 ---The elements of a header that is a list, without spaces around them.
 ---@param value? string

@@ -2,7 +2,7 @@
 
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
-local handshake = require "runnel.http.websocket.handshake"
+local token = require "runnel.http.token"
 
 local options = {}
 
@@ -39,7 +39,7 @@ local OWN = {
 local function header_list(headers, what, level)
   local list = {}
   for name, value in pairs(headers) do
-    if not handshake.is_token(name) then
+    if not token.is(name) then
       error(("%s: headers: the name of a header expected, got %s"):format(what, check.describe(name)), level)
     elseif OWN[name:lower()] then
       error(("%s: headers: %s is set by the handshake itself"):format(what, name), level)
@@ -82,7 +82,7 @@ function options.read(opts, what, level)
   local max, ping = opts.max, opts.ping
   if max == math.huge then max = 1 << 53 elseif max ~= nil then check.integer(max, 1, what .. ": max", level + 1) end
   if ping then check.ms(ping, 1, what .. ": ping", level + 1) end
-  options.check_list(opts.protocols, "names of subprotocols", handshake.is_token, what .. ": protocols", level + 1)
+  options.check_list(opts.protocols, "names of subprotocols", token.is, what .. ": protocols", level + 1)
   return {
     max = max or 1 << 20, ping = ping == nil and 20000 or ping, deflate = opts.deflate or false,
     protocols = opts.protocols or {}, headers = header_list(opts.headers or {}, what, level + 1),

@@ -117,7 +117,7 @@ local function look(self)
   self.version = answers and version
 end
 
--- As long as somebody waits.
+-- As long as a go block waits.
 local function follow(self)
   internal.trace.set_context(nil) -- it is not a part of what the go block does that waits first
   local file <close> = looking.new(self.store, self.bell)
@@ -131,7 +131,7 @@ local function follow(self)
   self.store:forget_reader(self)
 end
 
----Somebody waits, nobody waits any more, or the store was closed.
+---The first go block waits, or the last one does not any more, or the store was closed.
 function Results:hear() self.bell:put(true) end
 
 -- ---- waiting ----

@@ -136,7 +136,7 @@ end
 ---@return string
 local function shown(name, text) return ("%s[%s]"):format(name, text) end
 
--- Where a step is, for people: `step` and `line` are made if somebody asks.
+-- Where a step is, for people: `step` and `line` are made when they are read.
 local At = { __index = function(at, key)
   if key == "step" then return shown(at.name, at.text) end
   return key == "line" and at.where and at.where:match " at (.*)$" or nil
