@@ -380,6 +380,14 @@ static bool is_cancellable(const Go *go) {
   return !(alt->flags & ALT_CALLBACK);
 }
 
+/* Withdraws the operation of a go block, which is to be committed, from other waits (Alt.shared). Promotes the go block
+   before, since that may fail (root.h). Returns false if another thread has completed the operation. */
+static bool withdraw(lua_State *L, Sched *S, Go *go) {
+  if (LIKELY(!go->alt.shared)) return true;
+  if (go->alt.flags & ALT_WEAK) root_promote(L, S, go);
+  return shared_wait_withdraw(S, &go->alt);
+}
+
 bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   Alt *alt = &go->alt;
   if (go->slot) attr_table(L, at);         /* before the checks: may run finalizers */
@@ -391,9 +399,7 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   lua_pop(L, 1);
   go->chan.flags &= ~(uint32_t)CHAN_TOLD;
   bool is_parked = alt->count > 0; /* false if it was committed, by code that now runs user code */
-  if (UNLIKELY(alt->shared) && alt->flags & ALT_WEAK)
-    root_promote(L, S, go); /* may fail (root.h): before it withdraws */
-  if (UNLIKELY(alt->shared) && !shared_wait_withdraw(S, alt)) {
+  if (UNLIKELY(!withdraw(L, S, go))) {
     /* Another thread has completed its operation: it gets that result first. */
     shared_inbox_drain(L, S); /* seldom covered: another thread completes it just then */
     if (alt->flags & ALT_CALLBACK || !is_cancellable(go)) return false; /* seldom covered: see above */
@@ -417,7 +423,7 @@ bool go_withdraw_take(lua_State *L, Sched *S, Go *go, const Chan *ch) {
   Alt *alt = &go->alt;
   bool waits = go->slot && alt->count == 1 && !(alt->flags & (ALT_SELECT | ALT_CALLBACK));
   if (!waits || alt->own.waiter.chan != ch || alt->own.waiter.is_put || !alt_is_active(alt)) return false;
-  if (alt->shared && !shared_wait_withdraw(S, alt)) return false; /* another thread has completed it */
+  if (!withdraw(L, S, go)) return false;
   lua_pushnil(alt->co);
   alt_complete(L, S, alt, 1);
   return true;

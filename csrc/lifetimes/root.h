@@ -26,7 +26,8 @@
 /* Makes a new go block, whose userdata is at index `at`, a strong root. May raise. */
 void root_add(lua_State *L, Sched *S, Go *go, int at);
 
-/* Makes a parked weak root strong again: its channels do not keep it alive any more. Does not raise. */
+/* Makes a parked weak root strong again: its channels do not keep it alive any more. Does not raise, but in the case
+   above; then nothing has changed. */
 void root_promote(lua_State *L, Sched *S, Go *go);
 
 /* Promotes a weak root whose userdata is at index `at`. */

@@ -98,8 +98,8 @@ uint32_t root_push_list(lua_State *L) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
   lua_getmetatable(L, -1);
   lua_setmetatable(L, list);
-  for (uint32_t i = 1; i <= root_count(S) && n < room;
-       i++) { /* allocates nothing, and reads no go block: so it is quick */
+  /* This allocates nothing, and reads no go block: so it is quick. */
+  for (uint32_t i = 1; i <= root_count(S) && n < room; i++) {
     uint32_t strong = S->roots.strong;
     int type = i <= strong ? lua_rawgeti(L, list + 1, i) : lua_rawgeti(L, list + 2, i - strong);
     if (type == LUA_TUSERDATA) lua_rawseti(L, list, ++n);

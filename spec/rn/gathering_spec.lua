@@ -4,6 +4,7 @@ local explore = require "runnel.search.explore"
 local guard = require "runnel.internal.guard"
 local long = require "spec.support.long"
 local patience = require "spec.support.patience"
+local policy = require "spec.support.policy"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -302,6 +303,19 @@ describe("inputs that take turns", function()
     assert.is_true(a:closed() or a:stats().takes_waiting == 0)
     assert.equal(0, b:stats().takes_waiting)
     assert.equal(2, b:take())
+  end))
+
+  it("end when the buffer policy of an input closes the output while it is asked", stage.sim(function()
+    local out
+    local input = rn.chan(policy.queue(1, { count = function()
+      if out then out:close() end
+      return 0
+    end }))
+    local other = rn.chan()
+    out = rn.merge { other, input }
+    rn.sleep(1)
+    assert.is_nil(out:take())
+    assert.same({ 0, 0 }, { other:stats().takes_waiting, input:stats().takes_waiting })
   end))
 
   it("take from channels of other threads as well, and lose nothing", function()

@@ -131,26 +131,26 @@ static int take(lua_State *L, int status, lua_KContext alt) {
   if (status == LUA_OK && moving_is_turn_over(S)) return park_yield(L, S, &TAKE, take);
   int n = status == LUA_OK ? 0 : park_resumed(L, (Alt *)alt);
   if (n) return result(L, g, n);
-  lua_settop(L, AT);
-  lua_rawgeti(L, CHANS, 1);
-  Chan *done = check_chan(L, CHAN, "take", "take(chs, g)");
-  if (chan_is_closed(done)) return 0;
-  if (!gather_is_held(g)) return park_on(L, done, CHAN, &TAKE, NULL); /* the holder has died, and closes the output */
-  lua_pop(L, 1);
-  if (g->current) gather_add(g, g->current);
-  g->current = 0;
-  while (g->count) {
+  for (;;) {
+    lua_settop(L, AT);
+    lua_rawgeti(L, CHANS, 1);
+    Chan *done = check_chan(L, CHAN, "take", "take(chs, g)");
+    if (chan_is_closed(done)) return 0;
+    if (!gather_is_held(g)) return park_on(L, done, CHAN, &TAKE, NULL); /* the holder has died, and closes the output */
+    lua_pop(L, 1);
+    if (g->current) gather_add(g, g->current);
+    g->current = 0;
+    if (!g->count) return await(L, g);
     uint32_t i = gather_next(g);
     g->current = i; /* so that it is tried again if what follows raises */
     lua_rawgeti(L, CHANS, i);
     Chan *ch = check_looked(L, CHAN, "take", "take(chs, g)", LOOK_CHANNEL);
-    n = chan_take(L, ch, CHAN);
+    n = chan_take(L, ch, CHAN); /* the code of a buffer policy may close the output, which ends the holder */
     if (n != TAKE_WAIT) return result(L, g, n);
+    if (!gather_is_held(g)) continue;
     wait_for(L, g, ch, i);
     g->current = 0;
-    lua_settop(L, AT);
   }
-  return await(L, g);
 }
 
 /* take(chs, g) -> value, ch | nil, ch, err | nothing: takes from one of the channels; nil: ch is closed, with the error
