@@ -30,8 +30,8 @@ end
 
 -- Whether a list names the host: "*", or names of hosts and domains, with commas or spaces between.
 local function is_excepted(host, list)
-  for name in (list or ""):lower():gmatch "[^%s,]+" do
-    name = name:gsub("^%.", ""):gsub("%.$", "")
+  for word in (list or ""):lower():gmatch "[^%s,]+" do
+    local name = word:gsub("^%.", ""):gsub("%.$", "")
     if name == "*" or host == name or host:sub(-#name - 1) == "." .. name then return true end
   end
   return false
