@@ -1363,6 +1363,28 @@ static void threads_post(void) {
   lua_close(L);
 }
 
+static void *release_soon(void *arg) {
+  Poster *p = (Poster *)arg;
+  for (int i = 0; i < p->posts; i++) (void)sched_yield();
+  for (volatile int spins = 0; spins < p->number;) spins = spins + 1;
+  OK(runnel_port_release(p->port));
+  return NULL;
+}
+
+/* The last reference goes at any moment while the script goes to sleep: the channel closes, and it is no deadlock. */
+static void threads_release(void) {
+  lua_State *L = open_state();
+  for (int round = 0; round < 3000; round++) {
+    Poster p = {.posts = round % 3, .number = round % 100 * 10};
+    lua(L, "ch = rn.chan(1)");
+    OK(runnel_port_open(L, chan(L, "ch"), 1, RUNNEL_CLOSE_CHANNEL, &p.port));
+    pthread_t thread = start(release_soon, &p);
+    lua(L, "assert(ch:take() == nil)");
+    join(thread);
+  }
+  lua_close(L);
+}
+
 /* The port closes while threads post: every accepted message arrives. */
 static void threads_close(void) {
   for (int round = 0; round < 10; round++) {
@@ -1693,6 +1715,7 @@ static const Test TESTS[] = {
     TEST(shared_bad_input),
     TEST(memory_runs_out),
     TEST(threads_post),
+    TEST(threads_release),
     TEST(threads_close),
     TEST(threads_lose_the_state),
     TEST(threads_lose_the_channel),

@@ -17,11 +17,17 @@ int driver_nothing(lua_State *L) {
   return 0;
 }
 
-void driver_check_hook(lua_State *L) {
+void driver_check_hook(lua_State *L, Sched *S) {
+  S->hook = NULL;
   if (LIKELY(!lua_gethookmask(L))) return;
+  lua_Hook hook = lua_gethook(L);
   lua_pushcfunction(L, driver_nothing);
   lua_call(L, 0, 0);
+  if (lua_gethook(L) == hook) S->hook = hook;
 }
+
+/* Whether a debug hook is to be run: one that was there when driver_check_hook was last called, and has stayed, is not. */
+static bool has_new_hook(lua_State *L, const Sched *S) { return lua_gethookmask(L) && lua_gethook(L) != S->hook; }
 
 enum { MAX_WAIT_NO_WAKEUP_MS = 10 }; /* the longest wait in a driver that does not watch the wakeup */
 
@@ -31,7 +37,7 @@ static bool sleep_ns(lua_State *L, const Sched *S, int fd, int other, int64_t ns
   const int fds[SLEEP_FDS] = {fd, other, sched_wakeup_fd(S), S->input_is_watched ? STDIN_FILENO : -1};
   sigset_t old;
   signals_block(&old);
-  bool is_over = lua_gethookmask(L) || sleep_on(fds, ns, &old);
+  bool is_over = has_new_hook(L, S) || sleep_on(fds, ns, &old);
   signals_restore(&old);
   return is_over;
 }
@@ -46,7 +52,7 @@ bool driver_wait_readable(lua_State *L, Sched *S, int fd, int other, int64_t ns)
     if (ns < 0 || left < ns) ns = left;
   }
   bool is_over = ns == 0 || sleep_ns(L, S, fd, other, ns);
-  driver_check_hook(L);
+  driver_check_hook(L, S);
   return is_over;
 }
 
@@ -73,7 +79,7 @@ void driver_wait(lua_State *L, Sched *S, int64_t ns) {
   } else {
     wait_in(L, S, ns);
   }
-  driver_check_hook(L);
+  driver_check_hook(L, S);
   if (UNLIKELY(S->wakeup) && wakeup_consume(S->wakeup) && S->port_hook) S->port_hook->poll(L, S);
 }
 

@@ -37,8 +37,9 @@ bool driver_has_events(lua_State *L);
 bool driver_alive(lua_State *L);
 
 /* Runs the debug hook of the main thread, if it has one, and raises what the hook raises. The lua executable delivers
-   Ctrl-C by such a hook, and Lua does not call it while the loop, which is C code, runs. */
-void driver_check_hook(lua_State *L);
+   Ctrl-C by such a hook, and Lua does not call it while the loop, which is C code, runs. A hook that stays, as that of a
+   debugger does, ends no wait. */
+void driver_check_hook(lua_State *L, Sched *S);
 
 /* driver_check_hook calls this function to run the hook: while it runs, a hook may raise. */
 int driver_nothing(lua_State *L);

@@ -39,7 +39,7 @@ static void do_due(lua_State *L, Sched *S, int64_t now) {
   S->vain = 0;
   S->actor = 0;
   shared_wait_looked(S, now);
-  driver_check_hook(L);
+  driver_check_hook(L, S);
   shared_inbox_poll(L, S);
   timer_fire_due(L, S, now);
   if (UNLIKELY(S->world.unhandled)) unhandled_report(L, S, now);

@@ -82,8 +82,8 @@ static bool may_deliver(const Sched *S) {
   const Ports *ports = ports_of(S);
   for (Link *link = ports->pumps.first; link; link = list_next(&ports->pumps, link)) {
     const Pump *pump = CONTAINER_OF(link, Pump, link);
-    if (has_news(pump)) return true;
-    if (!port_is_closed(pump->port) && (!pump->quiet || pump->chan->waiting[TAKES])) return true;
+    bool is_open = !port_is_closed(pump->port); /* first, as in poll_ports: it may close between the two questions */
+    if (has_news(pump) || (is_open && (!pump->quiet || pump->chan->waiting[TAKES]))) return true;
   }
   return false;
 }

@@ -395,6 +395,15 @@ describe("run", function()
       assert.is_true(calls > 0)
     end)
 
+    -- A debugger, luacov and runnel_open_limited(RUNNEL_COUNT) leave their hook where it is.
+    it("a debug hook that stays lets the wait sleep", function()
+      local calls = 0
+      debug.sethook(function() calls = calls + 1 end, "c")
+      rn.sleep(50)
+      debug.sethook()
+      assert.is_true(calls < 1000, calls)
+    end)
+
     it("put, take and alts run the others until they complete", function()
       local ch, results = rn.chan(), rn.chan(10)
       rn.go(function()
