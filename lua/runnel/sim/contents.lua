@@ -1,5 +1,5 @@
----What is in a file of a simulated disk, in pages, so that a write and a sync copy what they touch and not the whole file:
----the write-ahead log of a database has megabytes.
+---What is in a file of a simulated disk, in pages, so that a write and a sync copy what they touch and not the whole
+---file: the write-ahead log of a database has megabytes.
 
 local PAGE <const> = 4096 -- bytes
 
@@ -67,8 +67,8 @@ function Contents:copy()
   return setmetatable({ size = self.size, pages = pages }, Contents)
 end
 
----Takes over, from a file that has been written to since both were equal, but not made shorter, the pages in which there
----are n bytes from a position on, and the size.
+---Takes over, from a file that has been written to since both were equal, but not made shorter, the pages in which
+---there are n bytes from a position on, and the size.
 ---@param other runnel.sim.Contents
 ---@param pos integer
 ---@param n integer
