@@ -325,4 +325,37 @@ describe("runs of a store", function()
     for i = 1, 3 do runs:get(i):result() end
     assert.equal("1, 2, 3, 2, 3, 1", table.concat(seen, ", "))
   end)
+
+  it("and messages of a stage keep their priority when their dead letters are replayed", function()
+    local store <close> = require("runnel.store").open ":memory:"
+    local seen, is_mended = {}, false
+    local function work(what)
+      if not is_mended then error "not yet" end
+      seen[#seen + 1] = what
+    end
+    local before = rn.on_error(function() end)
+    local runs = store:runs("work", function(_, what) work(what) end, { n = 1, tries = 1 })
+    assert(store:stream "jobs")
+    local stage = assert(store:stage("jobs", 1, work, nil, { name = "n", tries = 1 }))
+    local sink = assert(store:sink "jobs")
+    for i, priority in ipairs { 0, 9, 5 } do
+      assert(runs:start(i, i, { priority = priority })):result()
+      assert(sink:put("m" .. i, { priority = priority, headers = { Kept = "yes" } }))
+    end
+    patience.wait_for(function() return stage:stats().given_up == 3 end)
+    rn.on_error(before)
+    is_mended = true
+    for _, name in ipairs { "work", "n" } do
+      local queue, dead = store:queue(name), store:dead(name)
+      assert(queue:pause())
+      for _ = 1, 3 do
+        local letter = assert(dead:list())[1]
+        assert.same(name == "n" and { Kept = "yes" } or {}, dead:get(letter.sequence).headers)
+        assert(dead:replay(letter.sequence))
+      end
+      assert(queue:resume())
+      patience.wait_for(function() return #seen % 3 == 0 and seen[1] and store:queue(name).waiting == 0 end)
+    end
+    assert.equal("2, 3, 1, m2, m3, m1", table.concat(seen, ", "))
+  end)
 end)

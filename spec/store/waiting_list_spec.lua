@@ -175,6 +175,20 @@ describe("the messages that wait in a queue of a store", function()
       assert.matches("nothing waits", (run("waiting", "n", "never")))
     end)
 
+    it("shows one with its value, and when and why each try has failed", function()
+      queue("words", { { b = 'x' } })
+      local stage = assert(store:stage("words", 1, function() error "no x" end, nil, { name = "n", backoff = 3600000 }))
+      patience.wait_for(function() return stage:stats().failed == 1 end)
+      patience.wait_for(function() return assert(store:queue "n"):get(1).running == false end)
+      local text = run("show", "n", "1")
+      assert.matches('^number     1 of words/n, is delivered again at .*\nvalue      { "?b"? ?= "x" }\n'
+        .. 'errors     [%d-]+ [%d:]+, start 1: .*no x\n$', text)
+      assert.matches("last error: .* ago, message 1, start 1: .*no x", (run("show", "n")))
+      local missing, status = run("show", "n", "2")
+      assert.same({ "runnel queues: there is no message 2 of words/n that is not done\n", 1 }, { missing, status })
+      stage:drain()
+    end)
+
     it("writes their numbers for Prometheus, and ends with status 3 beyond a limit", function()
       queue("words", { "a", "b", "c" }, { taken = 2, done = 1 })
       local text, status = run "--metrics"

@@ -13,6 +13,7 @@ either, the environment says where and how to connect to a server: RUNNEL_NATS_U
   --max-waiting=N           end with status 3 if a queue has more than N waiting messages, and say which
   --max-oldest=SECONDS      the same if a message that is not done is older than that
   show NAME                 a queue, with what each worker runs
+  show NAME NUMBER          a message that is not done, with its value and the error of each try
   pause NAME [TIME]         let the workers of a queue start nothing more, until it is resumed; of a store, for TIME
                             at most: 90s, 30min, 2h, 1d
   resume NAME               end the pause
@@ -68,7 +69,11 @@ local command = {}
 
 function command.show(conn, words)
   local name = name_of(words, "show")
-  no_more(words, 1, "show")
+  no_more(words, 2, "show")
+  if words[2] then
+    local number, queue = number_of(words[2], "show"), must(conn:queue(name))
+    return print_lines(view().message(queue.name, must(queue:get(number))))
+  end
   must(conn:queues())
   rn.sleep(SAMPLE_MS)
   print_lines(view().queues({ must(conn:queue(name)) }, "all"))

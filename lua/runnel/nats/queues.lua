@@ -23,7 +23,9 @@ local AT_ONCE <const> = 8
 
 ---@class runnel.nats.Queue: runnel.queue.Queue
 ---@field protected owner runnel.nats.Connection
-local Queue = shared.class { read_waiting = waiting_list.read, remove_waiting = waiting_list.remove }
+local Queue = shared.class {
+  find_message = waiting_list.find, read_waiting = waiting_list.read, remove_waiting = waiting_list.remove,
+}
 
 -- ---- asking ----
 
