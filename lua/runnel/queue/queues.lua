@@ -68,6 +68,9 @@ local Queue = {}
 ---@class runnel.queue.List
 ---@field [integer] runnel.queue.Queue
 ---@field silent? runnel.queue.Silent[] nil if there are none, or for a store
+---@field servers? runnel.nats.ServerHealth[] of a cluster
+---@field leaderless? string[] the streams that have no leader, whose queues are not in the list; nil if there are none
+---@field storage? { used: integer, most: integer? } the bytes that the account has stored, and how many it may
 
 ---A message of a queue.
 ---@class runnel.queue.Waiting

@@ -85,7 +85,41 @@ local function silent_lines(list)
   return lines
 end
 
----Formats queues as a table, and below it those that hear nothing. With `workers`, also the workers, each with the call
+---What is wrong with a server of a cluster, or "well".
+---@param server runnel.nats.ServerHealth
+---@return string
+function queue_view.server_state(server)
+  if server.offline then return "offline" end
+  if server.silent then return "silent for " .. short.duration(server.silent) end
+  return server.lag > 0 and ("behind by %d"):format(server.lag) or server.behind > 0 and "behind" or "well"
+end
+
+-- A size in bytes, with the unit that fits.
+local function size(bytes)
+  for _, unit in ipairs { "bytes", "KB", "MB", "GB" } do
+    if bytes < 1000 then return (bytes % 1 == 0 and "%d" or "%.1f"):format(bytes) .. " " .. unit end
+    bytes = bytes / 1000
+  end
+  return ("%.1f TB"):format(bytes)
+end
+
+-- The servers of a cluster, streams without a leader, and the room of the account if that has an end.
+local function server_lines(list)
+  local lines, rows = {}, { { "server", "leads", "replicas", "behind", "state" } }
+  for i, one in ipairs(list.servers or {}) do
+    rows[i + 1] = { one.name, one.leads, one.replicas, one.behind, queue_view.server_state(one) }
+  end
+  if rows[2] then lines = width.columns(rows, { false, true, true, true, false }) end
+  if list.leaderless then
+    lines[#lines + 1] = "no leader, so their queues are not shown: " .. short.list(list.leaderless, 20)
+  end
+  if list.storage and list.storage.most then
+    lines[#lines + 1] = ("stored: %s of %s"):format(size(list.storage.used), size(list.storage.most))
+  end
+  return lines
+end
+
+---Formats queues as a table, and below it those that hear nothing, and the servers of a cluster. With `workers`, also the workers, each with the call
 ---that has run longest; or with all calls.
 ---@param list runnel.queue.List
 ---@param workers? boolean|"all"
@@ -94,9 +128,11 @@ function queue_view.queues(list, workers)
   local lines, rows, silent = { "there are no queues" }, { HEAD }, silent_lines(list.silent or {})
   for i, queue in ipairs(list) do rows[i + 1] = queue_row(queue) end
   if #list > 0 then lines = width.columns(rows, NUMBERS) end
-  if silent[1] then
-    lines[#lines + 1] = ""
-    add_all(lines, silent)
+  for _, more in ipairs { silent, server_lines(list) } do
+    if more[1] then
+      lines[#lines + 1] = ""
+      add_all(lines, more)
+    end
   end
   if not workers then return lines end
   for _, queue in ipairs(list) do
