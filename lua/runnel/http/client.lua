@@ -80,16 +80,12 @@ end
 
 -- ---- sending the values of a channel ----
 
--- The channel of the upload, and the go block that feeds its values to the transfer.
-local Upload = {}
-Upload.__index = Upload
-
-function Upload:__close() cancel(self.block) end
+-- A go block that ends with the one that has begun it.
+local Helper = { __close = function(self) cancel(self.block) end }
 
 local function feed(transfer, settings, room)
   for piece in upload.pieces(settings) do
     local has_room = transfer:feed(piece)
-    settings.pieces_sent = (settings.pieces_sent or 0) + 1
     while has_room == false do
       wait(room)
       has_room = transfer:has_room()
@@ -107,7 +103,7 @@ end
 
 local function begin_upload(what, settings, transfer, news, room)
   local block = guard.started(guard.go(feeding_failed, news, feed, transfer, settings, room), what)
-  return setmetatable({ block = block }, Upload)
+  return setmetatable({ block = block }, Helper)
 end
 
 -- ---- requests ----
@@ -250,11 +246,21 @@ local function run_stream(self, transfer, news, room)
   move_body(self, left.transfer, news)
 end
 
+-- The response of a fake.
+local function ask_fake(self)
+  local settings = self.settings
+  if not settings.idle then return fakes.request(self.url, settings, true) end
+  local function ask() return { fakes.request(self.url, settings, true) } end
+  local asking <close> = setmetatable({ block = core.go(ask) }, Helper)
+  local results, err = take_in_time(asking.block, self.url, settings)
+  if not results then return nil, err end
+  return results[1], results[2]
+end
+
 -- The same with a fake.
 local function run_fake(self)
   local sending <close> = upload.sending(self.settings) -- luacheck: ignore 211
-  self.settings.timeout = self.settings.timeout or self.settings.idle
-  local response, err = fakes.request(self.url, self.settings, true)
+  local response, err = ask_fake(self)
   if not response then return fail_stream(self, err) end
   local body = response.body
   response.body = nil

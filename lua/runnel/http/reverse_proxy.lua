@@ -20,6 +20,8 @@ local IDLE <const> = 25000
 
 local MAX_MESSAGE <const> = 1048576 -- bytes
 
+local METHODS <const> = "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS"
+
 local OPTIONS <const> = { behind_proxy = check.kinds.boolean, idle = true, keep_host = check.kinds.boolean,
   max_message = check.kinds.integer(1), on_error = check.kinds.callable }
 
@@ -166,8 +168,6 @@ local function pass_messages(from, to)
   if not pcall(to.close, to, from.code or 1001, from.code and from.reason) then to:close(1011) end
 end
 
-local Moving = { __close = function(self) core.cancel(self.block) end }
-
 -- Passes messages on between two WebSockets. Their frames are read by both, so nothing else gets through.
 local function pass_socket(self, req, url)
   local sent, headers = req.headers, headers_of(self, req)
@@ -192,17 +192,17 @@ local function pass_socket(self, req, url)
     origins = { "*" }, protocols = { conn.protocol }, max = self.max_message,
   }
   if not own then return status, refused, why end
-  local moving <close> = setmetatable({ -- luacheck: ignore 211
-    block = guard.started(guard.go(guard.nothing, nil, pass_messages, conn, own), "http.proxy"),
-  }, Moving)
+  guard.started(guard.go(guard.nothing, nil, pass_messages, conn, own), "http.proxy") -- ends with either
   pass_messages(own, conn)
 end
 
 -- ---- the function ----
 
 local function handle(self, req)
-  if req.method == "TRACE" then return 405, { Allow = "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS" } end
-  if req.method == "OPTIONS" and (req.target == "*" or tonumber(req.headers["max-forwards"]) == 0) then return 204 end
+  if req.method == "TRACE" then return 405, { Allow = METHODS } end -- it would show what was forwarded
+  if req.method == "OPTIONS" and (req.target == "*" or tonumber(req.headers["max-forwards"]) == 0) then
+    return 200, { Allow = METHODS }
+  end
   local url = url_of(self, req)
   if not url then return 400, nil, "400: a path without . and .. expected\n" end
   if req.can_upgrade and req.method == "GET" and handshake.has(req.headers.upgrade, "websocket") then
@@ -219,7 +219,7 @@ end
 ---@return fun(req: runnel.http.Request): integer, table?, any
 function reverse_proxy.proxy(url, opts)
   local own, others = {}, { idle = IDLE }
-  if opts ~= nil and type(opts) ~= "table" then check.table(opts, "proxy: opts") end
+  if type(opts) ~= "table" then check.options(opts, OPTIONS, "proxy") end -- raises, unless it is nil
   for name, value in pairs(opts or {}) do
     if OPTIONS[name] then own[name] = value else others[name] = value end
   end
