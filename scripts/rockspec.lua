@@ -74,8 +74,8 @@ local function c_module(rock, file)
       libdirs = %s,
       libraries = %s,
     },
-]]):format(module_of(file), each(files(from.sources), ('        "%s%%s",'):format(rock.root), "\n"), braced(folders), braced(found),
-    braced(libraries))
+]]):format(module_of(file), each(files(from.sources), ('        "%s%%s",'):format(rock.root), "\n"),
+    braced(folders), braced(found), braced(libraries))
 end
 
 local function builtin(rock)
@@ -110,14 +110,15 @@ local function further(rock)
     .. (lines[1] and ("external_dependencies = {\n%s}\n"):format(table.concat(lines)) or "")
 end
 
--- Where a rock is built. LuaRocks copies the folder `lua` that it finds there into the rock, whatever the rockspec says:
--- so the rock `runnel` has all Lua modules, and the others are built where there is no such folder.
+-- Where a rock is built. LuaRocks copies the folder `lua` that it finds there into the rock, whatever the rockspec
+-- says: so the rock `runnel` has all Lua modules, and the others are built where there is no such folder.
 local BUILT_IN <const> = "packaging/rockspecs"
 for _, rock in ipairs(rocks) do rock.root = rock.name == "runnel" and "" or "../../" end
 
 local function text_of(rock, version, source, first)
   local values = { NAME = rock.name, VERSION = version, SOURCE = source, FIRST = first, SUMMARY = rock.summary,
-    TEST = ("make %stest SPEC=%s"):format(rock.root == "" and "" or "-C ../.. ", rock.specs), FURTHER = further(rock), BUILD = rock.make and MAKE or builtin(rock),
+    TEST = ("make %stest SPEC=%s"):format(rock.root == "" and "" or "-C ../.. ", rock.specs),
+    FURTHER = further(rock), BUILD = rock.make and MAKE or builtin(rock),
     DETAILED = rock.detailed:find "\n" and "[[\n" .. rock.detailed .. "]]" or ("%q"):format(rock.detailed),
     DEPENDENCIES = ("%q"):format(rock.dependencies or "lua >= 5.4, < 5.6")
       .. ((rock.name == "runnel" or rock.lua) and "" or (', "runnel == %s"'):format(version)) }
