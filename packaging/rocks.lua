@@ -34,7 +34,7 @@ return {
   },
   {
     name = "runnel-websocket", specs = "spec/http/websocket_spec.lua",
-    summary = "the C module of WebSocket in runnel.http, by wslay",
+    summary = "the C module of WebSocket in runnel.http, with zlib",
     detailed = "WebSocket in runnel.http of the rock runnel needs this module. Is built by GNU make.",
   },
 }

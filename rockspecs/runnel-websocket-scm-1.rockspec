@@ -4,7 +4,7 @@ package = "runnel-websocket"
 version = "scm-1"
 source = { url = "." }
 description = {
-  summary = "the C module of WebSocket in runnel.http, by wslay",
+  summary = "the C module of WebSocket in runnel.http, with zlib",
   detailed = "WebSocket in runnel.http of the rock runnel needs this module. Is built by GNU make.",
   license = "MIT",
   homepage = "https://example.invalid/runnel",

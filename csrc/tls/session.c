@@ -191,9 +191,6 @@ ptrdiff_t session_write(Tls *tls, const char *bytes, size_t size) {
 
 const char *session_first(const Tls *tls) { return bytes_first(&tls->pipe.out); }
 
-void session_drop(Tls *tls, size_t size) {
-  bytes_drop(&tls->pipe.out, size);
-  if (!bytes_length(&tls->pipe.out)) bytes_free(&tls->pipe.out); /* an idle session keeps no memory for this */
-}
+void session_drop(Tls *tls, size_t size) { bytes_drop(&tls->pipe.out, size); }
 
 size_t session_pending(const Tls *tls) { return bytes_length(&tls->pipe.out); }

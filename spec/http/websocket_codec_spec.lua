@@ -6,7 +6,7 @@ local frames = require "spec.support.http.websocket_frames"
 
 local is_built, lib = pcall(require, "runnel.websocket.core")
 if not is_built then
-  describe("the codec of WebSocket", function() pending "libwslay or zlib is not installed" end)
+  describe("the codec of WebSocket", function() pending "zlib is not installed" end)
   return
 end
 

@@ -5,7 +5,7 @@
 ---    conn:write "hello"
 ---    for message in conn:read() do print(message) end
 ---
----Needs libwslay and zlib: `make` builds the C module runnel.websocket.core where their headers are. Its sockets are
+---Needs zlib: `make` builds the C module runnel.websocket.core where its headers are. Its sockets are
 ---those of runnel.uv, so it needs luv, too.
 
 local core = require "runnel.core"

@@ -12,7 +12,7 @@ local need = require "runnel.internal.need"
 local sign = require "runnel.internal.sign"
 local timed_out = require "runnel.internal.timed_out"
 
-local lib = need("runnel.websocket.core", "libwslay, zlib and their headers, on Debian libwslay-dev and zlib1g-dev")
+local lib = need("runnel.websocket.core", "zlib and its headers, on Debian zlib1g-dev")
 
 local internal = core.internal
 local chan, cancel, sleep = core.chan, core.cancel, core.sleep
