@@ -259,6 +259,7 @@ static bool give(lua_State *L, Request *request, Reply *reply, const char *body,
         .has_begun = true, .is_done = rest == REST_NONE, .is_cut = !ok, .closes = closes, .upgrades = rest == REST_RAW};
     request->status = reply->status;
     if (rest == REST_RAW) request->is_whole = false;
+    if (rest == REST_RAW) request->wants_body = true;
     if (part) request->part = *part;
     part = NULL;
   }
@@ -325,8 +326,8 @@ static int respond_file(lua_State *L) {
 }
 
 /* request:upgrade(name, value, ...) -> true | false, name or nil: a response with status 101 and these headers;
-   Connection is added. From then on `read`, `write` and `finish` are for the bytes of the other protocol. Raises unless
-   the client offers another protocol and there is no response yet. */
+   Connection is added. From then on `read`, `write` and `finish` are for the bytes of the other protocol; EVENT_BODY
+   follows the first ones. Raises unless the client offers another protocol and there is no response yet. */
 static int upgrade(lua_State *L) {
   Request *request = request_at(L);
   check_strings(L, 2);
