@@ -106,8 +106,21 @@ static int compressed_gc(lua_State *L) {
 
 #define COMPRESSED "runnel.websocket.compressed"
 
-/* Pushes a message as a frame, compressed if that makes it shorter. */
+/* From how many bytes on the payload of a frame is not copied behind its header. */
+enum { SEPARATE_LEAST = 4096 };
+
+/* Pushes the header of a frame without a mask, and its payload, which is at index 2. */
+static int push_parts(lua_State *L, uint8_t opcode, size_t size) {
+  char header[MOST_OF_HEADER];
+  size_t n = frame_write(&(Frame){.is_last = true, .opcode = opcode, .length = size}, header);
+  lua_pushlstring(L, header, n);
+  lua_pushvalue(L, 2);
+  return 2;
+}
+
+/* Pushes a message as a frame, compressed if that makes it shorter; the message is at index 2. */
 static int push_message(lua_State *L, Session *s, uint8_t opcode, const char *payload, size_t size) {
+  if (!s->bits && !s->is_client && size >= SEPARATE_LEAST) return push_parts(L, opcode, size);
   if (!s->bits || size < DEFLATE_LEAST) return push_frame(L, s, opcode, false, payload, size);
   Bytes *bytes = (Bytes *)lua_newuserdatauv(L, sizeof *bytes, 0);
   *bytes = (Bytes){0};
@@ -123,7 +136,8 @@ static int push_message(lua_State *L, Session *s, uint8_t opcode, const char *pa
   return 1;
 }
 
-/* session:text(text) -> the bytes to send; nil if the text is not UTF-8. */
+/* session:text(text) -> the bytes to send, and others behind them or nothing; nil if the text is not UTF-8. Only a
+   session of a server returns others. */
 static int session_text(lua_State *L) {
   Session *s = check_session(L);
   size_t size = 0;
@@ -132,7 +146,7 @@ static int session_text(lua_State *L) {
   return push_message(L, s, FRAME_TEXT, text, size);
 }
 
-/* session:binary(bytes) -> the bytes to send */
+/* session:binary(bytes) -> as text */
 static int session_binary(lua_State *L) {
   Session *s = check_session(L);
   size_t size = 0;

@@ -110,8 +110,8 @@ function Upgrade:read()
 end
 
 ---Parks until there is room.
-function Upgrade:write(bytes)
-  self.conn:write(bytes)
+function Upgrade:write(bytes, more)
+  self.conn:write(bytes .. (more or ""))
   return true
 end
 

@@ -38,8 +38,9 @@ local IS_PLAIN = { [NORMAL] = true, [GOING_AWAY] = true, [NO_CODE] = true }
 ---@field is_client boolean
 ---@field receive fun(self): string?|false, any parks until bytes have come; nil at the end, or nil and an error. That of
 ---a server returns false in place of parking, and then calls connection.arrived when it would return
----@field send fun(self, bytes: string): boolean, any parks until the system has taken the bytes; false and an error if
----it cannot. Of several calls at once, the bytes go out in the order of the calls
+---@field send fun(self, bytes: string, more?: string): boolean, any parks until the system has taken the bytes, and, in
+---a server, more behind them; false and an error if it cannot. Of several calls at once, the bytes go out in the order
+---of the calls
 ---@field shutdown fun(self) ends sending, once everything has been sent
 ---@field close fun(self, is_cut: boolean) closes both directions; with `is_cut` at once, otherwise once everything has
 ---been sent
@@ -286,12 +287,12 @@ end
 
 -- ---- writing ----
 
--- The frame for a message; or nil and the reason if it cannot be sent.
+-- The frame for a message, in one part or two; or nil and the reason if it cannot be sent.
 local function frame_of(self, message)
   if type(message) == "number" then message = decimal.text(message) end
   if type(message) == "string" then
-    local frame = self.session:text(message)
-    if frame then return frame end
+    local frame, more = self.session:text(message)
+    if frame then return frame, more end
     return nil, "the text is not UTF-8; to send other bytes, use { binary = bytes }"
   end
   local bytes = type(message) == "table" and message.binary
@@ -306,9 +307,9 @@ end
 function Connection:write(message)
   sign.own(self, "conn", "write")
   if self.ended then return false, self.ended end
-  local frame, wrong = frame_of(self, message)
-  if not frame then error("write: " .. wrong, 2) end
-  return self.transport:send(frame)
+  local frame, more = frame_of(self, message)
+  if not frame then error("write: " .. more, 2) end
+  return self.transport:send(frame, more)
 end
 
 -- Sends the values of a channel, until it closes or the connection ends.
@@ -321,12 +322,12 @@ local function write_all(self, ch)
       if err ~= nil then internal.pass_on(err, self.input, ch) end
       return self:close(err ~= nil and FAILED or NORMAL)
     end
-    local frame, wrong = frame_of(self, message)
+    local frame, more = frame_of(self, message)
     if not frame then
-      refuse(ch, ("%s: %s"):format(self.transport.name, wrong))
+      refuse(ch, ("%s: %s"):format(self.transport.name, more))
       return self:close(FAILED)
     end
-    self.transport:send(frame)
+    self.transport:send(frame, more)
   end
 end
 

@@ -85,9 +85,9 @@ function Transport:receive()
   return false
 end
 
-function Transport:send(bytes)
+function Transport:send(bytes, more)
   if self.why then return false, self.why end
-  local has_room = self.core:write(bytes)
+  local has_room = self.core:write(bytes, more)
   while not has_room do
     self.room = self.room or core.chan()
     self.room:take()
