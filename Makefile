@@ -128,7 +128,7 @@ $(eval $(call c_module,HTTP,http/curl.so,csrc/http/client/*.c,curl/curl.h zlib.h
 $(eval $(call c_module,HTTPD,http/core.so,csrc/http/server/*.c))
 $(eval $(call c_module,SQLITE,sqlite/core.so,csrc/sqlite/*.c,sqlite3.h,-lsqlite3))
 $(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c $(ENGINE),,,$(BUILD)/obj/monitor_assets.o))
-$(eval $(call c_module,WEBSOCKET,websocket/core.so,csrc/websocket/*.c,wslay/wslay.h zlib.h,-lwslay -lz))
+$(eval $(call c_module,WEBSOCKET,websocket/core.so,csrc/websocket/*.c,zlib.h,-lz))
 
 MONITOR_ASSETS   = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*)) lua/runnel/profile/flame.lua
 OPTIONAL_MODULES = $(TLS_MODULE) $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_MODULE) $(SQLITE_MODULE) $(MONITOR_MODULE) $(WEBSOCKET_MODULE)
@@ -173,7 +173,7 @@ define MODULES_LEFT_OUT
 $(call left_out,$(TLS_MODULE),TLS (runnel.tls),OpenSSL,libssl-dev)
 $(call left_out,$(NATS_MODULE),runnel.nats,libnats,libnats-dev)
 $(call left_out,$(HTTP_MODULE),the client of runnel.http,libcurl and zlib,libcurl4-openssl-dev zlib1g-dev)
-$(call left_out,$(WEBSOCKET_MODULE),WebSocket (http.websocket and req:websocket),libwslay and zlib,libwslay-dev zlib1g-dev)
+$(call left_out,$(WEBSOCKET_MODULE),WebSocket (http.websocket and req:websocket),zlib,zlib1g-dev)
 $(call left_out,$(SQLITE_MODULE),runnel.sqlite and runnel.store,libsqlite3,libsqlite3-dev)
 endef
 
@@ -260,20 +260,20 @@ $(BUILD)/bin/runnel: $(HOST_OBJECTS) $(HOST_LINKED) $(COUNTS)
 # scripts/static_libraries builds: Debian's cannot be linked (docs/manual/build.md).
 static_part = $(if $(and $($(1)_MODULE),$(or $(if $(2),,yes),$(call all_of,$(2),$(call archives,$(2))))),$(1))
 STATIC_PARTS   = $(call static_part,HTTPD) $(call static_part,MONITOR) $(call static_part,SQLITE,sqlite3) \
-                 $(call static_part,TLS,ssl crypto) $(call static_part,WEBSOCKET,wslay z) \
+                 $(call static_part,TLS,ssl crypto) $(call static_part,WEBSOCKET,z) \
                  $(call static_part,NATS,nats ssl crypto) \
                  $(if $(wildcard $(STATIC_FOLDER)/libcurl.a),$(call static_part,HTTP,$(CURL_AND_NEEDS)))
 CURL_AND_NEEDS = curl psl idn2 unistring nghttp2 ssl crypto z
 with_uv        = $(call all_of,lua$(LUA_VERSION)-luv $(1),$(call archives,lua$(LUA_VERSION)-luv $(1)))
 STATIC_LUV     = $(or $(call with_uv,uv),$(call with_uv,uv_a))
 STATIC_OBJECTS = $(STATIC_PARTS:%=$(BUILD)/static/%.o)
-STATIC_LIBS    = $(STATIC_LUV) $(call archives,sqlite3 nats wslay $(CURL_AND_NEEDS)) $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS)
+STATIC_LIBS    = $(STATIC_LUV) $(call archives,sqlite3 nats $(CURL_AND_NEEDS)) $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS)
 .PHONY: static
 static: $(BUILD)/bin/runnel-static ## build an executable that needs not even the C library: build/bin/runnel-static
 	@echo 'built: $< (linked into it: $(if $(STATIC_LUV),luv )$(STATIC_PARTS))'
 
 .PHONY: static-libraries
-static-libraries: ## build libcurl, libnats and libwslay as archives, for make static
+static-libraries: ## build libcurl and libnats as archives, for make static
 	$(SETUP) static
 	@scripts/static_libraries $(STATIC_FOLDER)
 

@@ -413,7 +413,7 @@ $(BUILD)/tls: $(BUILD)/tests/tls/tls.o $(SCENARIOS) $(OBJECTS) $(TLS_OBJECTS)
 # zlib's archive, if there is one, so that its allocations fail, too.
 WEBSOCKET_PARTS = $(filter $(BUILD)/obj/websocket/%,$(WEBSOCKET_OBJECTS))
 $(BUILD)/websocket_oom: $(BUILD)/tests/websocket/websocket_oom.o $(SCENARIOS) $(WEBSOCKET_PARTS)
-	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ -lwslay $(or $(call archives,z),-lz) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(or $(call archives,z),-lz) $(LIBS)
 
 $(BUILD)/websocket_fuzz: $(BUILD)/tests/websocket/websocket_fuzz.o $(filter-out %/module.o,$(WEBSOCKET_PARTS))
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(WEBSOCKET_LIBS)
