@@ -75,7 +75,7 @@ describe("runnel.uv", function()
 
     it("of a large piece are read at once, up to 1 MB", function()
       local path, read = uv_stage.path(("x\n"):rep(1 << 20)), luv.fs_read
-      local descriptors = rn.internal.descriptors
+      local descriptors = require("runnel.core").internal.descriptors
       local read_in_memory = descriptors.read_in_memory
       descriptors.read_in_memory = function() end -- as where the system cannot tell what is in memory
       for n, expected in pairs { [100] = 1 << 16, [1 << 18] = 1 << 18, [1 << 21] = 1 << 20 } do
