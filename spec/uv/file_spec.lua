@@ -435,7 +435,8 @@ describe("runnel.uv", function()
           local ch = uv.read(path)
           rn.yield()
           kill_all()
-          assert.equal("killed", select(2, outcome(ch)))
+          local read, err = outcome(ch)
+          assert.is_true(err == "killed" or read[1] == "x") -- a file that was opened just before is read without a wait
         end
       end)
     end)
