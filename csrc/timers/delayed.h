@@ -8,6 +8,9 @@
 
 #include "core/state.h"
 
+/* The field of SCHED_DELAYED that has the metatable of timers, once lua/lua_delayed.c has set it. */
+#define DELAYED_META "meta"
+
 /* User values of the timer: the function, and from DELAYED_ARGUMENT on its arguments. */
 enum { DELAYED_FUNCTION = 1, DELAYED_ARGUMENT };
 
