@@ -1222,6 +1222,55 @@ static void shared_bad_input(void) {
 /* ---- out of memory ---- */
 
 /* Calls each function that allocates in Lua once; returns the first code that is not RUNNEL_OK. */
+static int reports; /* errors that were reported */
+
+static void count_report(void *data, const char *error, const char *where, const char *traceback) {
+  (void)error, (void)where, (void)traceback;
+  ++*(int *)data;
+}
+
+/* Waits that end by their limit, by an operation, and because nothing can come. */
+static int use_waits(lua_State *L, runnel_chan *ch, runnel_chan *other) {
+  const runnel_op takes[] = {{ch, 0}, {other, 0}}, puts[] = {{ch, -1}};
+  runnel_chan *timeout = NULL, *block = NULL;
+  int code, done;
+  if ((code = runnel_on_error(L, count_report, &reports)) != RUNNEL_OK) return code;
+  while ((code = runnel_poll(L, ch)) == RUNNEL_OK) lua_pop(L, 1);
+  if (code != RUNNEL_EMPTY) return code;
+  if ((code = runnel_alts(L, takes, 2, 0, 50, &done)) != RUNNEL_EMPTY) return code;
+  lua_pushinteger(L, 8);
+  code = runnel_alts(L, puts, 1, RUNNEL_PRIORITY, -1, &done);
+  lua_pop(L, 1);
+  if (code != RUNNEL_OK) return code;
+  if ((code = runnel_take(L, ch, 1000)) != RUNNEL_OK) return code;
+  if (lua_tointeger(L, -1) != 8) memory_die("another value was taken");
+  lua_pop(L, 1);
+  if ((code = runnel_timeout(L, 50, &timeout)) != RUNNEL_OK) return code;
+  if ((code = runnel_take(L, timeout, -1)) != RUNNEL_CLOSED) return code;
+  lua_pushcfunction(L, luaopen_base);
+  if ((code = runnel_go(L, 0, &block)) != RUNNEL_OK) return code;
+  if ((code = runnel_cancel(L, block, "a reason that is not in the state yet")) != RUNNEL_OK) return code;
+  if ((code = runnel_chan_release(L, timeout)) != RUNNEL_OK) return code;
+  return runnel_step(L, 100, NULL) < RUNNEL_OK ? RUNNEL_NO_MEMORY : RUNNEL_OK;
+}
+
+/* Values that are taken without a state. */
+static int use_values(lua_State *L, runnel_shared *sh) {
+  static const char text[] = "a string that is put, and taken by no state";
+  runnel_value *value = NULL;
+  int code = runnel_shared_take(sh, 10, &value);
+  if (code == RUNNEL_OK || value) memory_die("a value has come");
+  if (code != RUNNEL_EMPTY) return code;
+  if ((code = runnel_shared_put_bytes(sh, text, sizeof text, 0)) != RUNNEL_OK) return code;
+  if ((code = runnel_shared_take(sh, 0, &value)) == RUNNEL_OK) {
+    code = runnel_value_push(L, value);
+    if (code == RUNNEL_OK) lua_pop(L, 1);
+    if (memcmp(value->as.bytes.start, text, sizeof text) != 0) memory_die("the value has changed");
+    (void)runnel_value_release(value);
+  }
+  return code;
+}
+
 static int use_all(lua_State *L, runnel_port **port, runnel_shared **sh) {
   runnel_chan *ch = NULL, *same = NULL, *result = NULL;
   runnel_reader *reader = NULL;
@@ -1255,6 +1304,8 @@ static int use_all(lua_State *L, runnel_port **port, runnel_shared **sh) {
     return code;
   if ((code = runnel_poll(L, same)) != RUNNEL_OK) return code;
   lua_pop(L, 1);
+  if ((code = use_waits(L, ch, same)) != RUNNEL_OK) return code;
+  if ((code = use_values(L, *sh)) != RUNNEL_OK) return code;
   if ((code = runnel_shared_close(*sh, "a reason that needs memory of its own")) != RUNNEL_OK) return code;
   return runnel_chan_close(L, ch, "a reason of its own");
 }

@@ -6,7 +6,6 @@
 #include "capi/api.h"
 #include "capi/hold.h"
 #include "channels/chan.h"
-#include "core/setup.h"
 #include "timers/delayed.h"
 
 static const Operation ALTS = {.name = "runnel_alts", .flags = ALT_SELECT | ALT_INDEX};
@@ -17,12 +16,6 @@ static const Operation PUT = {.name = "runnel_put", .flags = ALT_SELECT | ALT_IN
    the value of its put. */
 enum { AT_OPS = API_VALUES }; /* the AltsOps */
 
-/* (channel): closes it. */
-static int close_limit(lua_State *L) {
-  chan_close(L, (Chan *)lua_touserdata(L, 1), 1, 0);
-  return 0;
-}
-
 /* Adds an operation that completes after `ns`: a take from a channel that a timer closes. When the body ends, by an
    error too, the timer is stopped: nothing is left of it. */
 static void add_limit(lua_State *L, Sched *S, Alts *a, int64_t ns) {
@@ -31,13 +24,11 @@ static void add_limit(lua_State *L, Sched *S, Alts *a, int64_t ns) {
   Chan *limit = chan_new_buffered(L, S, (Buffer){.kind = BUFFER_NONE});
   a->ops[a->n++] = (AltsOp){limit, false, false};
   lua_pushnil(L);
-  setup_push_function(L, close_limit);
-  lua_pushvalue(L, at);
   lua_getiuservalue(L, SCHED_SELF, SCHED_DELAYED);
   lua_getfield(L, -1, DELAYED_META);
   lua_replace(L, -2);
-  lua_insert(L, at + 2);
-  (void)delayed_new(L, S, 1, at + 2);
+  lua_pushvalue(L, at);
+  (void)delayed_new(L, S, 0, at + 2);
   lua_toclose(L, at + 3);
   (void)delayed_start(L, S, at + 3, ns);
 }
