@@ -1340,6 +1340,29 @@ static void attempt(void *data) {
   if (sh) (void)runnel_shared_release(sh);
 }
 
+/* A take with a limit, for which a value comes while it waits: it gets it, or fails and leaves it there. */
+static void attempt_take(void *data) {
+  Memory *m = (Memory *)data;
+  static const luaL_Reg no_modules[] = {{NULL, NULL}};
+  memory_now(m, 60, "api: memory of a take");
+  lua_State *L = memory_open(m, no_modules);
+  luaL_openlibs(L);
+  OK(runnel_open(L));
+  lua(L, "local rn = require 'runnel' ch = rn.chan() rn.go(function() rn.sleep(1) ch:put(5) end) rn.step()");
+  runnel_chan *ch = chan(L, "ch");
+  m->armed = true;
+  int code = runnel_take(L, ch, 10000000);
+  m->armed = false;
+  if (code != RUNNEL_OK) {
+    if (code != RUNNEL_NO_MEMORY || !m->refused) memory_die("code %d", code);
+    code = runnel_take(L, ch, 10000000);
+  }
+  if (code != RUNNEL_OK || lua_tointeger(L, -1) != 5 || lua_gettop(L) != 1) memory_die("code %d, then", code);
+  int64_t next;
+  if (runnel_step(L, 100, &next) != RUNNEL_IDLE) memory_die("something is left");
+  memory_close(L);
+}
+
 /* From the n-th allocation on each fails, for each n. */
 static void memory_runs_out(void) {
   static Scarce scarce;
@@ -1349,6 +1372,9 @@ static void memory_runs_out(void) {
   (void)memory_each(scarce.failing, MEMORY_ALL, &far, MEMORY_MOST, attempt, &scarce);
   scarce.failing = &scarce.own;
   (void)memory_each(scarce.failing, MEMORY_ALL, &far, MEMORY_MOST, attempt, &scarce);
+  if (memory_each(&scarce.state, MEMORY_ALL, &far, MEMORY_MOST, attempt_take, &scarce.state) < 5)
+    memory_die("a take with a limit has asked for no memory");
+  (void)memory_each(&scarce.state, 1, &far, MEMORY_MOST, attempt_take, &scarce.state);
   memory_release();
   memory_limit(0);
 }
