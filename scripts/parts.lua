@@ -1,6 +1,7 @@
--- lua parts.lua PARTS FILE...: prints the FILEs, modules below lua/, that a library with these parts contains. A part is
--- a name as after "runnel.", such as flow or driver.luv: that module and those in its folder. rn is `runnel` itself.
--- core is the part that is always there, written in C; all are all modules. What the parts require is contained, too.
+-- lua parts.lua PARTS FILE...: prints the FILEs, modules below lua/, that a library with these parts contains. A part
+-- is a name as after "runnel.", such as flow or driver.luv: that module and those in its folder. rn is `runnel` itself,
+-- and `runnel.all`. core is the part that is always there, written in C; all are all modules. What the parts require is
+-- contained, too.
 package.path = "lua/?.lua;" .. package.path
 local scan = require "runnel.host.build_scan"
 
