@@ -168,8 +168,8 @@ static void counted(void) {
 /* Thread: interrupts at any moment, with the state open or closed. The pauses leave a go block the time to end. */
 static void *interrupt_always(void *arg) {
   (void)arg;
-  for (long i = 0; !atomic_load(&is_over); i++) {
-    pause_us(i % 4 * 100);
+  for (int i = 0; !atomic_load(&is_over); i++) {
+    pause_us(i % 4 * 100L);
     int code = runnel_interrupt(atomic_load(&target), "at random");
     CHECK(code == RUNNEL_OK || code == RUNNEL_IDLE || code == RUNNEL_NOT_OPEN || code == RUNNEL_BAD_ARGUMENT);
   }
