@@ -9,9 +9,9 @@
 .DEFAULT_GOAL := all
 
 LUA    ?= lua5.4
-OPTIMIZED = -O3 -fno-plt $(LTO)
+OPTIMIZED = $(if $(PARTS),-Os,-O3) -fno-plt $(LTO)
 CFLAGS ?= $(OPTIMIZED)
-BUILD  ?= build
+BUILD  ?= build$(if $(PARTS),/parts)
 SPEC   ?= spec
 
 PREFIX ?= /usr/local
@@ -63,6 +63,7 @@ HOST_LDFLAGS   = -Wl,-E
 LIBRARY        = librunnel.so.$(ABI)
 LIBRARY_LINK   = librunnel.so
 LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
+STRIPPED       = $(if $(PARTS),-Wl$(comma)-s)
 endif
 
 # The module is everything that other C modules may use. The library adds the Lua modules (csrc/librunnel), the
@@ -207,14 +208,30 @@ $(BUILD)/obj/%.o: $(BUILD)/%.c Makefile $(LUA_KIND)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
+ifdef PARTS # small, but what runs at each operation is fast
+$(foreach folder,base core lifetimes channels blocks,$(BUILD)/obj/$(folder)/%.o): OPTIMIZED = -O2 -fno-plt $(LTO)
+endif
+
 # A C++ exception that passes through it is noticed (capi/api.c).
 $(BUILD)/obj/capi/api.o $(BUILD)/obj/hidden/capi/api.o: CPPFLAGS += -fexceptions
 
+# The library has the modules without comments; with PARTS only those that the parts need (scripts/parts.lua), and other
+# modules are said to be left out.
 LUA_FILES = $(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*'))
-$(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
+PARTS_KIND = $(BUILD)/obj/parts-of-library/$(or $(subst $() ,_,$(strip $(PARTS))),all)
+$(BUILD)/modules.c: scripts/embed.lua scripts/bare_lua.lua scripts/parts.lua $(LUA_FILES) $(PARTS_KIND)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua runnel_modules librunnel/modules.h $(LUA_FILES) > $@.new
+	$(Q)$(LUA) scripts/parts.lua '$(or $(PARTS),all)' $(LUA_FILES) > $(BUILD)/modules.list
+	$(Q)$(LUA) scripts/embed.lua --bare runnel_modules librunnel/modules.h $$(cat $(BUILD)/modules.list) > $@.new
 	@mv $@.new $@
+$(PARTS_KIND):
+	@rm -rf $(@D)
+	@mkdir -p $(@D)
+	@touch $@
+ifdef PARTS
+$(BUILD)/obj/librunnel/open.o $(BUILD)/obj/hidden/librunnel/open.o: $(PARTS_KIND)
+$(BUILD)/obj/librunnel/open.o $(BUILD)/obj/hidden/librunnel/open.o: CPPFLAGS += -DRUNNEL_PARTS='"$(PARTS)"'
+endif
 
 # What the prompt's :doc shows, and the index in which it and the site search.
 DOC_TABLES = $(BUILD)/runnel.host.manual_tables.lua
@@ -302,11 +319,14 @@ $(BUILD)/bin/runnel-static: $(filter-out %/linked.o,$(HOST_OBJECTS)) $(BUILD)/st
 
 # The library for C programs, shared and static. The archive has one object, with the names of runnel.h only; a shared
 # library that it is linked into does not export them.
-.PHONY: library
+.PHONY: library librunnel
 library: $(BUILD)/$(LIBRARY) $(BUILD)/librunnel.a $(BUILD)/runnel.pc
 
+librunnel: library ## the library for C programs only; PARTS="rn flow": with these parts, small, into build/parts/
+	@echo 'built in $(BUILD)/: $(LIBRARY), librunnel.a$(if $(PARTS),$(comma) with: $(PARTS))'
+
 $(BUILD)/$(LIBRARY): $(LIB_OBJECTS)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LIBRARY_FLAGS) -o $@ $(LIB_OBJECTS) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LIBRARY_FLAGS) $(STRIPPED) -o $@ $(LIB_OBJECTS) $(LIBS)
 
 EXPORTING       = capi/% librunnel/open lua/state/open
 ARCHIVE_OBJECTS = $(foreach name,$(LIB_OBJECTS:$(BUILD)/obj/%.o=%),$(BUILD)/obj/$(if $(filter $(EXPORTING),$(name)),hidden/)$(name).o)

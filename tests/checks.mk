@@ -232,7 +232,7 @@ run-host: $(BUILD)/host_parts run-base
 run-base: $(BUILD)/base
 	$(BUILD)/base
 
-check-embed: ## the programs in examples/embed, built outside the tree: plain, under valgrind, with the thread sanitizer
+check-embed: ## the programs in examples/embed, built outside the tree: plain, under valgrind, with the thread sanitizer, with parts of the library
 check-embed: NEEDED = embed
 check-embed: BUILT  = CC=gcc
 run-embed: export THREADS_SANITIZED := $(THREADS_SANITIZED)
@@ -240,6 +240,8 @@ run-embed:
 	rm -rf build/embed
 	$(THEN) install-library PREFIX='$(abspath build/embed/plain)' DESTDIR= >/dev/null
 	$(THEN) install-library PREFIX='$(abspath build/embed/tsan)' DESTDIR= $(RACES) >/dev/null
+	$(THEN) install-library PREFIX='$(abspath build/embed/core)' DESTDIR= PARTS=core >/dev/null
+	$(THEN) install-library PREFIX='$(abspath build/embed/parts)' DESTDIR= PARTS=rn >/dev/null
 	scripts/check_embed '$(abspath build/embed)'
 
 .PHONY: check-allocator
