@@ -303,7 +303,8 @@ local KEYS <const> = with_checks [[
   end;
 ]]
 
--- What makes the tables of each version from those of the one before.
+-- What makes the tables of each version from those of the one before. One that was released is never changed, and a
+-- further one only adds tables, and columns with a default: programs of an older version that have the file open go on.
 local STEPS <const> = { ONCE, STREAMS, RUNS, KEYS }
 
 ---The versions of the tables: with results only, with streams, with runs and schedules, and with order per key. A file

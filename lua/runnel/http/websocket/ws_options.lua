@@ -31,7 +31,7 @@ options.KNOWN = {
 
 -- Headers of the handshake itself.
 local OWN = {
-  host = true, upgrade = true, connection = true, ["content-length"] = true, ["transfer-encoding"] = true,
+  upgrade = true, connection = true, ["content-length"] = true, ["transfer-encoding"] = true,
   ["sec-websocket-key"] = true, ["sec-websocket-version"] = true, ["sec-websocket-accept"] = true,
   ["sec-websocket-protocol"] = true, ["sec-websocket-extensions"] = true,
 }
