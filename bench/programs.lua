@@ -126,8 +126,8 @@ end
 local function run(command, around)
   local out, used, cpu, pid = DIR .. "/out", DIR .. "/used", DIR .. "/cpu", DIR .. "/pid"
   os.execute((": > %s; : > %s; : > %s; rm -f %s"):format(out, used, cpu, pid)) -- nothing of an earlier run
-  write_file(DIR .. "/run.sh", ("/usr/bin/time -q -o %s -f '%%e %%M' timeout 500 sh -c 'echo $$ > %s; exec %s' > %s 2> %s.err")
-    :format(used, pid, command:gsub("'", "'\\''"), out, out))
+  local limited = "/usr/bin/time -q -o %s -f '%%e %%M' timeout 500 sh -c 'echo $$ > %s; exec %s' > %s 2> %s.err"
+  write_file(DIR .. "/run.sh", limited:format(used, pid, command:gsub("'", "'\\''"), out, out))
   -- The shell's own `time` says ms, the other one hundredths of a second.
   local timed = ([[bash -c 'TIMEFORMAT="%%3U %%3S"; { time sh %s/run.sh; } 2> %s']]):format(DIR, cpu)
   if around then
