@@ -103,7 +103,7 @@ static inline void server_unlock(Server *server) { (void)pthread_mutex_unlock(&s
 
 /* ---- thread.c ---- */
 
-/* Starts a server; engine.port is then its port. module.c has set its Handle, limits and certificates; all other fields
+/* Starts a server; engine.own then says where it listens. module.c has set its Handle, limits and certificates; all other fields
    are zero. Returns false, with a message in `why`, on failure; server_stop must be called then, too. */
 bool server_start(Server *server, const Place *place, char *why, size_t size);
 

@@ -97,6 +97,7 @@ local function source_of(url, settings)
   return setmetatable({
     method = settings.method or "GET", target = target, lines = lines, body = body,
     pieces = settings.source and upload.pieces(settings),
+    path = settings.libcurl and settings.libcurl.unix_socket_path,
   }, Source)
 end
 
