@@ -123,7 +123,7 @@ local function lower_names(headers)
   local lower = {}
   for key, value in pairs(headers) do
     local name = tostring(key):lower()
-    if type(value) ~= "table" then value = decimal.text(value) end
+    if type(value) ~= "table" then value = decimal.exact(value) end
     lower[name] = name == "set-cookie" and type(value) ~= "table" and { value } or value
   end
   return lower

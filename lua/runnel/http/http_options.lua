@@ -58,7 +58,7 @@ local function fail(format, ...) error({ message = format:format(...) }, 0) end
 -- ---- URLs and headers ----
 
 local function escape(value)
-  return (decimal.text(value):gsub("[^%w._~-]", function(c) return ("%%%02X"):format(c:byte()) end))
+  return (decimal.exact(value):gsub("[^%w._~-]", function(c) return ("%%%02X"):format(c:byte()) end))
 end
 
 local FIELD_TYPES = { string = true, number = true, boolean = true }
@@ -103,7 +103,7 @@ local function add_header(lines, name, value)
   if type(value) ~= "string" and type(value) ~= "number" then
     fail("headers: %s: a string, a number or a list of these expected, got %s", name, check.article(value))
   end
-  value = decimal.text(value)
+  value = decimal.exact(value)
   if value:find(NOT_IN_A_HEADER) then fail("headers: %s: the value has a line break or a zero byte", name) end
   lines[#lines + 1] = value:find "%S" and name .. ": " .. value or name .. ";"
 end
