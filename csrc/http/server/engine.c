@@ -143,7 +143,9 @@ static void end_idle(Engine *engine) {
   }
 }
 
-bool engine_is_drained(const Engine *engine) { return engine->hub.drains && engine->own.fd < 0 && engine->hub.nconns == 0; }
+bool engine_is_drained(const Engine *engine) {
+  return engine->hub.drains && engine->own.fd < 0 && engine->hub.nconns == 0;
+}
 
 /* ---- the loop ---- */
 

@@ -103,7 +103,8 @@ static bool take_path(Listening *own, const Place *place, char *why, size_t size
     if ((place->mode < 0 || chmod(place->path, (mode_t)place->mode) == 0) && listen(own->fd, SOMAXCONN) == 0)
       return true; /* no client could connect before */
   }
-  if (errno == EADDRINUSE) (void)snprintf(why, size, "%s is taken: another program listens there, or it is no socket", place->path);
+  if (errno == EADDRINUSE)
+    (void)snprintf(why, size, "%s is taken: another program listens there, or it is no socket", place->path);
   else (void)snprintf(why, size, "cannot listen at %s: %s", place->path, strerror(errno));
   return false;
 }

@@ -9,7 +9,7 @@
 #include <sys/un.h>
 
 /* Characters of an address, and of the path of a Unix socket, with the zero at their ends. */
-enum { ADDRESS_SIZE = 46, PATH_SIZE = sizeof ((struct sockaddr_un *)0)->sun_path };
+enum { ADDRESS_SIZE = 46, PATH_SIZE = sizeof((struct sockaddr_un *)0)->sun_path };
 
 /* Where a server listens. */
 typedef struct Place {

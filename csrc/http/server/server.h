@@ -92,6 +92,7 @@ typedef struct Request {
   bool wants_room;       /* a go block waits until it can write */
   Ending ending;         /* whether and why the server has ended it */
   Bytes in;              /* bytes of the request's body that Lua has not taken */
+  Bytes trailers;        /* the lines behind a body in chunks */
   Bytes out;             /* bytes of the response that the connection has not taken */
   Part part;             /* of a file: what follows them */
   int part_error;        /* Conn.part_error, with EVENT_CUT */

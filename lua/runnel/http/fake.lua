@@ -58,6 +58,9 @@ function Source:head() return self.method, self.target, "127.0.0.1" end
 
 function Source:headers() return self.lines end
 
+-- The client sends no trailers.
+function Source.trailers() return "" end
+
 -- The next piece of the body; false after the last one.
 function Source:read()
   if self.pieces then return self.pieces() or false end

@@ -173,6 +173,8 @@ end
 ---The headers of the request as a list of alternating names and values.
 function Exchange:headers() return self.source:headers() end
 
+function Exchange:trailers() return self.source:trailers() end
+
 ---The next piece of the body of the request; false at the end.
 function Exchange:read(n) return self.source:read(n) end
 
