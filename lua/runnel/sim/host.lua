@@ -35,6 +35,8 @@ local internal = core.internal
 ---@field subscriptions integer channels with messages of NATS that are open
 ---@field ended_at? number when it crashed or was ended last
 ---@field lost_power? boolean that was a crash of the machine
+---@field max_connections? integer of http.max_connections
+---@field requests table<string, runnel.sim.HttpSlots> those to servers, if there is that limit
 ---@field locks table<string, table<string, runnel.sim.Locks>> those of stores, by file and text
 local Host = {}
 Host.__index = Host
@@ -49,7 +51,7 @@ local function start(self, level)
   self.born, self.alive = self.born + 1, true
   self.handles, self.listeners, self.sockets, self.next_port = {}, {}, {}, FIRST_PORT
   self.open_files, self.pipes, self.signals, self.children = {}, {}, {}, {}
-  self.subscriptions, self.term = 0, nil
+  self.subscriptions, self.term, self.max_connections, self.requests = 0, nil, nil, {}
   local before, context = internal.host(self.number), internal.trace.context()
   internal.trace.set_context(nil) -- a program inherits nothing from the go block that starts it
   local main = core.go(f)
