@@ -118,6 +118,7 @@ local function with_connection(f)
 end
 
 add(uv, {
+  ["uv.udp"] = function(opts) uv.udp(opts) end,
   ["uv.run"] = function() uv.run { "true", nosuch = true } end,
   ["uv.spawn"] = function() uv.spawn { "true", nosuch = true } end,
   ["uv.lines"] = function(opts) uv.lines("/nowhere", opts) end,
