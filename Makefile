@@ -63,7 +63,6 @@ HOST_LDFLAGS   = -Wl,-E
 LIBRARY        = librunnel.so.$(ABI)
 LIBRARY_LINK   = librunnel.so
 LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
-STAYS          = -Wl,-z,nodelete # a module with threads of its own must not be unloaded
 endif
 
 # The module is everything that other C modules may use. The library adds the Lua modules (csrc/librunnel), the
@@ -116,7 +115,7 @@ $(1)_MODULE  := $(if $(if $(4),$(call has,$(4)),yes),$(BUILD)/runnel/$(2))
 C_MODULES    += $(2)
 $(BUILD)/runnel/$(2): $$($(1)_OBJECTS) $$(COUNTS)
 	@mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(CFLAGS) $$(LDFLAGS) $$(MODULE_LDFLAGS) $$(STAYS) $$(COUNTED) -o $$@ $$^ $$($(1)_LIBS) -pthread
+	$$(Q)$$(CC) $$(CFLAGS) $$(LDFLAGS) $$(MODULE_LDFLAGS) $$(COUNTED) -o $$@ $$^ $$($(1)_LIBS) -pthread
 -include $$($(1)_OBJECTS:.o=.d)
 endef
 
@@ -498,29 +497,16 @@ install-lua-modules:
 	  install -d "$$(dirname "$(LUADIR)/$$file")" && install -m 644 "lua/$$file" "$(LUADIR)/$$file" || exit; \
 	done
 
-# The rocks. The rock `runnel` has all Lua modules, and the C modules that need no library; each other one has a C module
-# that needs one. LuaRocks runs these two rules (their rockspecs). It may build for another Lua than `make` has built
-# for here, so it builds everything anew, into a folder of its own.
-ROCK ?= runnel
-C_OF_runnel      = core.so $(patsubst $(BUILD)/runnel/%,%,$(HTTPD_MODULE) $(MONITOR_MODULE))
-C_OF_runnel-http = $(HTTP_MODULE:$(BUILD)/runnel/%=%)
-C_OF_runnel-nats = $(NATS_MODULE:$(BUILD)/runnel/%=%)
-C_OF_runnel-tls  = $(TLS_MODULE:$(BUILD)/runnel/%=%)
-C_OF_runnel-websocket = $(WEBSOCKET_MODULE:$(BUILD)/runnel/%=%)
-C_OF_runnel-sqlite = $(SQLITE_MODULE:$(BUILD)/runnel/%=%)
-NEEDED_BY_runnel-http = libcurl and zlib (Debian: libcurl4-openssl-dev zlib1g-dev)
-NEEDED_BY_runnel-nats = libnats (Debian: libnats-dev)
-NEEDED_BY_runnel-tls  = OpenSSL (Debian: libssl-dev)
-NEEDED_BY_runnel-websocket = libwslay and zlib (Debian: libwslay-dev zlib1g-dev)
-NEEDED_BY_runnel-sqlite = libsqlite3 (Debian: libsqlite3-dev)
-C_OF_ROCK = $(or $(C_OF_$(ROCK)),$(error $(if $(NEEDED_BY_$(ROCK)),The rock $(ROCK) needs the headers of \
-              $(NEEDED_BY_$(ROCK)),There is no rock $(ROCK))))
+# The rocks (packaging/rocks.lua). LuaRocks builds them without make, except the one with the monitor's C module, whose
+# page is made into a file of C first: it runs these two rules. It may build for another Lua than `make` has built for
+# here, so it builds everything anew, into a folder of its own.
+ROCK = BUILD=build/rock CFLAGS='$(OPTIMIZED) $(CFLAGS)'
 .PHONY: rock install-rock
 rock:
 	@rm -rf build/rock
-	$(THEN) $(C_OF_ROCK:%=build/rock/runnel/%) BUILD=build/rock CFLAGS='$(OPTIMIZED) $(CFLAGS)'
+	$(THEN) build/rock/runnel/monitor/core.so $(ROCK)
 install-rock:
-	$(THEN) install-c-modules $(if $(filter runnel,$(ROCK)),install-lua-modules) INSTALLED='$(C_OF_ROCK)' BUILD=build/rock
+	$(THEN) install-c-modules INSTALLED=monitor/core.so $(ROCK)
 
 # A release: the archive of the last commit, which builds without git, its checksum, and the changes of this version. In
 # an unpacked archive, which is no repository, it is an archive of the files there.
@@ -554,6 +540,14 @@ deb: ## build Debian's packages of the last commit into build/deb/
 run-deb:
 	$(Q)scripts/debian_package $(DIST).tar.gz $(BUILD)/deb
 	@echo 'written: the packages $(BUILD)/deb/*.deb'
+
+# What programs of this version leave on disk and send, for the specs of later versions. With paths that say nothing of
+# this machine.
+.PHONY: fixtures
+fixtures: modules ## write spec/fixtures/VERSION, the files by which specs know what this version writes; for a release
+	@mkdir -p spec/fixtures/$(VERSION)
+	@test -e spec/fixtures/$(VERSION)/program.lua || cp "$$(ls -d spec/fixtures/*/ | sort -V | tail -n 1)program.lua" spec/fixtures/$(VERSION)/
+	@LUA_PATH='lua/?.lua;lua/?/init.lua;;' $(LUA) spec/fixtures/make.lua $(VERSION)
 
 # The addresses of the project, in packaging/project and in the files that are made from it.
 .PHONY: project check-addresses

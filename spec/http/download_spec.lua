@@ -190,6 +190,17 @@ describe("http.download", function()
     end)
   end)
 
+  both("ends a try in which the server sends nothing, and goes on", function()
+    with_server({ text = OLD, tag = '"1"', holds = 30000 }, function(url, path, file, asked)
+      local _, err = http.download(url, path, { idle = 50 })
+      assert.is_true(rn.is_timeout(err))
+      file.holds = nil
+      assert(http.download(url, path))
+      assert.same({ "all", 30000 }, asked)
+      assert.is_true(read(path) == OLD)
+    end)
+  end)
+
   both("says that another call writes the file", function()
     with_server({ text = OLD, tag = '"1"' }, function(url, path)
       local first = rn.go(http.download, url, path)

@@ -174,7 +174,7 @@ static void counted(void) {
 static void *interrupt_always(void *arg) {
   (void)arg;
   for (int i = 0; !atomic_load(&is_over); i++) {
-    pause_us(i % 4 * 100);
+    pause_us(i % 4 * 100L);
     int code = runnel_interrupt(atomic_load(&target), "at random");
     CHECK(code == RUNNEL_OK || code == RUNNEL_IDLE || code == RUNNEL_NOT_OPEN || code == RUNNEL_BAD_ARGUMENT);
   }

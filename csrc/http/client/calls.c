@@ -1,7 +1,6 @@
 /* calls.c: the methods of clients and transfers for Lua. See client.h. */
 #include <string.h>
 
-#include "base/loaded.h"
 #include "http/client/client.h"
 
 static Transfer *check(lua_State *L) { return (Transfer *)handle_check(L, 1, TRANSFER_TYPE); }
@@ -54,7 +53,6 @@ int transfer_start(lua_State *L) {
   lua_getiuservalue(L, 1, CLIENT_TRANSFERS);
   lua_pushvalue(L, 6);
   t->ref = luaL_ref(L, 7); /* the last call that may raise, apart from the errors below */
-  (void)stay_loaded();     /* a thread of libcurl may still resolve a name when the state is closed */
   int error = thread_start(&client->thread, "runnel-http", thread_run, client);
   lua_getiuservalue(L, 1, CLIENT_EVENTS);
   int code = error ? RUNNEL_OK : events_open(L, &client->events, -1, RUNNEL_LEAVE_OPEN);

@@ -67,6 +67,12 @@ static int is_plain(lua_State *L) {
   return 1;
 }
 
+/* request:is_old() -> whether the client speaks HTTP/1.0 */
+static int is_old(lua_State *L) {
+  lua_pushboolean(L, request_at(L)->is_old);
+  return 1;
+}
+
 /* Sends the status 100, for which the client waits before it sends the body. Call it with the lock; false without
    memory. */
 static bool send_continue(Request *request) {
@@ -408,6 +414,7 @@ static int finish(lua_State *L) {
 const luaL_Reg answer_methods[] = {{"head", head},
                                    {"headers", headers},
                                    {"is_plain", is_plain},
+                                   {"is_old", is_old},
                                    {"read", read_body},
                                    {"why", why_ended},
                                    {"respond", respond},

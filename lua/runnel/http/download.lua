@@ -203,9 +203,9 @@ local function try(self)
     lines[#lines + 1], lines[#lines + 2] = ("Range: bytes=%d-"):format(from), "If-Range: " .. self.validator
   end
   settings.headers = lines
-  local pieces = core.chan():name("http " .. self.place)
+  local pieces, head = client.forward("download", self.url, settings, 3)
   local closing <close> = setmetatable({ ch = pieces }, ends.Dropping) -- luacheck: ignore 211
-  local res, err = client.begin("download", self.url, settings, pieces, 3)()
+  local res, err = head()
   if not res then return nil, err, nil, "later" end
   local headers, total, is_right = res.headers, nil, nil
   if res.status == 206 and from > 0 then

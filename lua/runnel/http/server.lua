@@ -76,6 +76,7 @@ local server = { opened = 0, living = setmetatable({}, { __mode = "v" }) }
 ---@class runnel.http.Server
 ---@field port integer the TCP port
 ---@field url string of its root, as in http://127.0.0.1:8080/
+---@field package max_header integer bytes
 ---@field package number integer in the order in which they were opened
 ---@field private core any the server of the C module; nil once it is closed
 ---@field private handler fun(req: runnel.http.Request): integer, table?, any
@@ -261,7 +262,7 @@ function server.serve(port, f, opts)
   end
   server.opened = server.opened + 1
   local self = setmetatable({ handler = f, running = {}, drained = chan(), timeout = settings.timeout,
-    number = server.opened }, Server)
+    max_header = settings.max_header, number = server.opened }, Server)
   local lib_server, number
   if current.world then
     lib_server, number = current.twin("sim_http").listen(settings.host, port, f, self.timeout, self.drained)

@@ -245,7 +245,7 @@ end
 
 -- The frame for a message; or nil and the reason if it cannot be sent.
 local function frame_of(self, message)
-  if type(message) == "number" then message = decimal.text(message) end
+  if type(message) == "number" then message = decimal.exact(message) end
   if type(message) == "string" then
     local frame = self.session:text(message)
     if frame then return frame end
