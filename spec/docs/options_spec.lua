@@ -118,6 +118,8 @@ local function with_connection(f)
 end
 
 add(uv, {
+  ["uv.read"] = function(opts) uv.read("nowhere", opts) end,
+  ["reader:pieces"] = function(opts) uv.reader(rn.to_chan {}):pieces(opts) end,
   ["uv.udp"] = function(opts) uv.udp(opts) end,
   ["uv.run"] = function() uv.run { "true", nosuch = true } end,
   ["uv.spawn"] = function() uv.spawn { "true", nosuch = true } end,
