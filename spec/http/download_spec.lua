@@ -235,6 +235,29 @@ describe("http.download", function()
     end)
   end)
 
+  it("leaves nothing running, and goes on later, wherever it is cancelled", function()
+    for steps = 0, 1500, 37 do
+      sim.run(function()
+        local world, whole = sim.world(), false
+        world:host("server", function()
+          assert(http.serve(80, serving({ text = OLD, tag = '"1"' }, {}), { host = "0.0.0.0" }))
+        end)
+        world:host("client", function()
+          rn.sleep(10)
+          local block = rn.go(http.download, "http://server/file", "file", { tries = 3, sha256 = OLD_SUM })
+          for _ = 1, steps do rn.yield() end
+          rn.cancel(block, "enough")
+          local _, err = block:take()
+          assert.is_true(err == "enough" or read "file" == OLD)
+          assert(http.download("http://server/file", "file"))
+          whole = read "file" == OLD and not read "file.part" and not read "file.part.state"
+        end)
+        world:run()
+        assert.is_true(whole, ("cancelled after %d steps"):format(steps))
+      end, { leaks = true })
+    end
+  end)
+
   it("goes on behind what was noted on the way if its program is killed", function()
     local before = download.stride
     download.stride = 20000
