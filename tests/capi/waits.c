@@ -161,6 +161,37 @@ static void deadlock_after_an_error(void) {
   lua_close(L);
 }
 
+/* Threads of the state that wait for each other for ever, and the program for them. */
+static void deadlock_of_threads(void) {
+  lua_State *L = open_state();
+  lua(L, "ch = rn.shared_chan() t = rn.thread(function(ch) return ch:take() end, ch) ");
+  IS(RUNNEL_IDLE, runnel_take(L, chan(L, "t"), -1));
+  has_message(L, "the threads that could complete it wait for ever, too");
+  lua(L, "ch:put(6)");
+  OK(runnel_take(L, chan(L, "t"), -1));
+  is_integer(L, 6);
+  lua_close(L);
+}
+
+/* An error that ends a call of the scheduler early leaves go blocks ready: the descriptor tells of them. */
+static void fd_after_an_error(void) {
+  lua_State *L = open_state();
+  int fd;
+  int64_t next;
+  OK(runnel_fd(L, &fd));
+  struct pollfd polled = {.fd = fd, .events = POLLIN};
+  lua(L, "local n = 0 rn.driver { alive = function() return true end, "
+         "  wait = function() n = n + 1 if n == 2 then error 'it fails once' end end } "
+         "local function busy() local t = rn.now() while rn.now() - t < 3 do end end "
+         "ran = 0 for _ = 1, 20 do rn.go(function() busy() ran = ran + 1 end) end");
+  CHECK(runnel_next(L, &next) == RUNNEL_OK && poll(&polled, 1, 0) == 1);
+  IS(RUNNEL_RAISED, runnel_step(L, 1000, &next));
+  has_message(L, "it fails once");
+  lua(L, "assert(ran > 0 and ran < 20, ran)");
+  CHECK(poll(&polled, 1, 0) == 1);
+  lua_close(L);
+}
+
 static runnel_chan *inner; /* for functions that go blocks call */
 
 /* Lua: () -> the codes of a take that may wait, and of one that may not */
@@ -428,43 +459,47 @@ static void pop_and_count(lua_State *L, Tally *t) {
 
 /* Each giver has a port, or a shared channel, of its own to one of the channels; the last references go at any moment.
    The program waits for all channels at once, in a way that is chosen at random: by alts with any limit; or by its own
-   poll, until it is told by runnel_fd or by the time of the next step. It gets every value, then an end; it never waits
-   LONG, and nothing is a deadlock as long as somebody may give. */
+   poll, until it is told by runnel_fd or by the time of the next step. It gets every value, then the end of each
+   channel; or RUNNEL_IDLE, once all have let go of channels that stay open, but not before. It never waits LONG. */
 static void waits_for_threads(void) {
   lua_State *L = open_state();
   Giver givers[MOST];
   Tally tally = {{0}};
   runnel_op ops[MOST];
   int n = 1 + (int)any(MOST), open = n, done = 0, fd = -1;
-  bool polls = any(2), has_fd = polls || any(2);
+  bool polls = any(2), has_fd = polls || any(2), all_close = true;
   if (has_fd) OK(runnel_fd(L, &fd));
   if (any(3) == 0) lua(L, "rn.go(function() for _ = 1, 30 do rn.sleep(1) end end)");
   for (int i = 0; i < n; i++) {
     Giver *g = &givers[i];
-    *g = (Giver){.number = i, .values = (int)any(EACH), .seed = any(65536), .closes = any(2)};
+    *g = (Giver){.number = i, .values = (int)any(EACH), .seed = any(65536), .closes = polls || any(2)};
     if (any(2)) {
+      int end = (polls || any(2) ? RUNNEL_CLOSE_CHANNEL : RUNNEL_LEAVE_OPEN) | (any(2) ? RUNNEL_QUIET : 0);
       ops[i] = (runnel_op){new_chan(L, any(3)), 0};
-      OK(runnel_port_open(L, ops[i].ch, 1 + any(5), RUNNEL_CLOSE_CHANNEL | (any(2) ? RUNNEL_QUIET : 0), &g->port));
+      OK(runnel_port_open(L, ops[i].ch, 1 + any(5), end, &g->port));
+      all_close &= end & RUNNEL_CLOSE_CHANNEL;
     } else {
       ops[i] = (runnel_op){NULL, 0};
       OK(runnel_shared_new(RUNNEL_FIXED, any(3), &g->shared));
       OK(runnel_shared_push(L, g->shared));
       OK(runnel_chan_get(L, -1, &ops[i].ch));
       lua_pop(L, 1);
-      g->closes = true; /* without its end, nothing tells the program that the thread has let go */
+      all_close &= g->closes;
     }
   }
   for (int i = 0; i < n; i++) givers[i].thread = start(give_all, &givers[i]);
   while (open > 0) {
-    const int64_t limits[] = {0, 1, 300, 2 * MS, LONG, -1};
+    const int64_t limits[] = {0, 1, 300, 2 * MS, -1, LONG};
     int code;
-    int64_t next = 0, limit = polls ? 0 : limits[any(6)], begun = now_us();
+    int64_t next = 0, limit = polls ? 0 : limits[any(all_close ? 6 : 5)], begun = now_us();
     if (polls) CHECK(runnel_step(L, 1 + any(100), &next) >= RUNNEL_OK);
     code = runnel_alts(L, ops, open, (int)any(2), limit, &done);
     if (code == RUNNEL_OK) {
       pop_and_count(L, &tally);
     } else if (code == RUNNEL_CLOSED) {
       ops[done] = ops[--open];
+    } else if (code == RUNNEL_IDLE && limit < 0) {
+      open = 0;
     } else {
       IS(RUNNEL_EMPTY, code);
       CHECK(limit >= 0 && limit < LONG && now_us() - begun >= limit);
@@ -603,6 +638,8 @@ int main(int argc, char **argv) {
   } parts[] = {{"takes_and_puts", takes_and_puts, false},
                {"alts", alts, false},
                {"deadlock_after_an_error", deadlock_after_an_error, false},
+               {"deadlock_of_threads", deadlock_of_threads, false},
+               {"fd_after_an_error", fd_after_an_error, false},
                {"within_go_blocks", within_go_blocks, false},
                {"timeouts", timeouts, false},
                {"errors_are_reported", errors_are_reported, false},
