@@ -15,6 +15,9 @@ static int64_t now_us(void) {
   return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
+static unsigned seed;
+static unsigned any(unsigned n) { return seed = seed * 1103515245 + 12345, seed / 65536 % n; }
+
 static runnel_chan *chan(lua_State *L, const char *name) {
   runnel_chan *ch = NULL;
   lua_getglobal(L, name);
@@ -249,6 +252,88 @@ static void timeouts(void) {
   lua_close(L);
 }
 
+/* Waiting takes no time of the processor, also while a debug hook counts instructions (RUNNEL_COUNT). */
+static void waiting_is_idle(void) {
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  OK(runnel_open_limited(L, RUNNEL_COUNT, SIZE_MAX));
+  lua(L, "rn = require 'runnel' ch = rn.chan() "
+         "rn.go(function() coroutine.wrap(function() for _ = 1, 1e4 do end end)() rn.sleep(50) end)");
+  clock_t begun = clock();
+  IS(RUNNEL_EMPTY, runnel_take(L, chan(L, "ch"), 300 * MS));
+  CHECK(clock() - begun < CLOCKS_PER_SEC * 15 / 100);
+  lua_close(L);
+}
+
+/* ---- the time of the next step ---- */
+
+enum { SLEEPERS = 12 };
+
+static bool is_pending[SLEEPERS]; /* it sleeps */
+
+/* Lua: fired(i): the sleeper number i is due, or was stopped. */
+static int fired(lua_State *L) {
+  lua_Integer i = lua_tointeger(L, 1);
+  CHECK(is_pending[i]);
+  is_pending[i] = false;
+  return 0;
+}
+
+/* Sleepers of each kind, which are started and stopped at random: a step is never due later than the first of them, and
+   the state is idle only if there is none. */
+static void steps_are_due(void) {
+  static const int64_t LATE = 10; /* ms: by how much a timeout may be later than was asked */
+  int64_t latest[SLEEPERS];       /* when it is due, at the latest */
+  lua_State *L = open_state();
+  inner = new_chan(L, 0);
+  memset(is_pending, 0, sizeof is_pending);
+  lua_register(L, "fired", fired);
+  lua(L, "local what = {} function start(i, kind, ms) "
+         "  if kind == 0 then what[i] = rn.go(function() local t <close> = setmetatable({}, {__close = function() "
+         "    fired(i) end}) rn.sleep(ms) end) "
+         "  elseif kind == 1 then what[i] = rn.after(ms, fired, i) "
+         "  else local ch = rn.timeout(ms) what[i] = ch ch:take_async(function() fired(i) end) end end "
+         "function stop(i) if rn.is_chan(what[i]) then if pcall(rn.cancel, what[i]) then rn.step(1) end "
+         "  elseif what[i]:stop() then fired(i) end end");
+  for (int n = 0; n < 60; n++) {
+    int i = (int)any(SLEEPERS), count = 0;
+    int64_t next = 0, first = INT64_MAX, before = now_us();
+    if (n < 40 && !is_pending[i]) {
+      unsigned kind = any(3), ms = any(12);
+      is_pending[i] = true;
+      lua_getglobal(L, "start");
+      lua_pushinteger(L, i);
+      lua_pushinteger(L, kind);
+      lua_pushinteger(L, ms);
+      lua_call(L, 3, 0);
+      latest[i] = now_us() + (ms + (kind == 2 ? LATE : 0)) * MS;
+    } else if (any(3) == 0 && is_pending[i]) {
+      lua_getglobal(L, "stop");
+      lua_pushinteger(L, i);
+      lua_call(L, 1, 0);
+    }
+    if (any(2)) CHECK(runnel_step(L, any(3), &next) >= RUNNEL_OK);
+    if (any(4) == 0) IS(RUNNEL_EMPTY, runnel_take(L, inner, any(2) ? 0 : (int64_t)any(3000)));
+    before = now_us();
+    int code = runnel_next(L, &next);
+    for (int j = 0; j < SLEEPERS; j++) {
+      count += is_pending[j];
+      if (is_pending[j] && latest[j] < first) first = latest[j];
+    }
+    if (count > 0 && (code != RUNNEL_OK || next < 0 || (next > 0 && before + next > first + MS)))
+      FAIL("code %d, %d sleep; the first is due in %d us, the next step in %d", code, count, (int)(first - before),
+           (int)next);
+    /* A timeout that nobody waits for any more is still a timer. */
+    if (code == RUNNEL_IDLE) CHECK(next == -1 && count == 0);
+    if (next > 0 && any(2)) pause_us((long)next);
+  }
+  for (int64_t next = 0; runnel_step(L, 10, &next) != RUNNEL_IDLE;) {
+    if (next > 0) pause_us((long)next);
+  }
+  for (int j = 0; j < SLEEPERS; j++) CHECK(!is_pending[j]);
+  lua_close(L);
+}
+
 /* ---- errors ---- */
 
 typedef struct Reports {
@@ -388,9 +473,6 @@ static void shared_values(void) {
 }
 
 /* ---- threads, at random ---- */
-
-static unsigned seed;
-static unsigned any(unsigned n) { return seed = seed * 1103515245 + 12345, seed / 65536 % n; }
 
 enum { MOST = 4, EACH = 40, ALL = MOST * EACH };
 
@@ -642,6 +724,8 @@ int main(int argc, char **argv) {
                {"fd_after_an_error", fd_after_an_error, false},
                {"within_go_blocks", within_go_blocks, false},
                {"timeouts", timeouts, false},
+               {"waiting_is_idle", waiting_is_idle, false},
+               {"steps_are_due", steps_are_due, true},
                {"errors_are_reported", errors_are_reported, false},
                {"errors_of_threads", errors_of_threads, false},
                {"shared_values", shared_values, false},
