@@ -4,7 +4,7 @@
 ---    local page = assert(http.get "https://example.org/")
 ---    print(page.status, page.headers["content-type"], #page.body)
 ---
----The client needs libcurl, WebSocket libwslay, the server nothing. Each is loaded when one of its functions is first
+---The client needs libcurl, WebSocket zlib, the server nothing. Each is loaded when one of its functions is first
 ---used, so a program that only serves needs no library.
 
 local require = require

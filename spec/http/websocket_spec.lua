@@ -11,7 +11,7 @@ local uv_stage = require "spec.support.uv_stage"
 
 local is_built, lib = pcall(require, "runnel.websocket.core")
 if not (is_built and pcall(require, "luv")) then
-  describe("http.websocket", function() pending "libwslay, zlib or luv is not installed" end)
+  describe("http.websocket", function() pending "zlib or luv is not installed" end)
   return
 end
 

@@ -5,7 +5,7 @@
 ---    conn:write "hello"
 ---    for message in conn:read() do print(message) end
 ---
----Needs libwslay and zlib: `make` builds the C module runnel.websocket.core where their headers are. Its sockets are
+---Needs zlib: `make` builds the C module runnel.websocket.core where its headers are. Its sockets are
 ---those of runnel.uv, so it needs luv, too.
 
 local core = require "runnel.core"
@@ -77,7 +77,7 @@ end
 -- ---- the transport ----
 
 ---@class runnel.http.WebSocketSocket: runnel.http.WebSocketTransport
-local Transport = {}
+local Transport = { is_client = true }
 Transport.__index = Transport
 
 function Transport:receive() return take(self.input) end
@@ -231,7 +231,7 @@ local function open(place, settings, opts)
   if not result[1] then return nil, result[2], result[3] end
   local conn = attempt.conn
   local transport = setmetatable({ conn = conn, input = conn:read(), name = place.authority }, Transport)
-  local made = connection.new(transport, true, settings, attempt.bits, attempt.protocol, attempt.rest, "http.websocket")
+  local made = connection.new(transport, settings, attempt.bits, attempt.protocol, attempt.rest, "http.websocket")
   attempt.conn = nil
   return made
 end
