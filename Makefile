@@ -210,10 +210,10 @@ $(BUILD)/obj/%.o: $(BUILD)/%.c Makefile $(LUA_KIND)
 # A C++ exception that passes through it is noticed (capi/api.c).
 $(BUILD)/obj/capi/api.o $(BUILD)/obj/hidden/capi/api.o: CPPFLAGS += -fexceptions
 
-LUA_FILES = $(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*'))
+LUA_FILES = $(filter-out $(if $(SMALL),$(NOT_IN_SMALL)),$(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*')))
 $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua runnel_modules librunnel/modules.h $(LUA_FILES) > $@.new
+	$(Q)$(LUA) scripts/embed.lua $(if $(SMALL),--bare )runnel_modules librunnel/modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
 
 # What the prompt's :doc shows, and the index in which it and the site search.
@@ -234,15 +234,16 @@ $(BUILD)/compiler: scripts/san_lua.c Makefile $(LUA_KIND)
 	@mkdir -p $(@D)
 	$(NEEDS)$(Q)$(CC) -std=c11 -D_POSIX_C_SOURCE=200809L $(LUA_CFLAGS) -O1 -o $@ $< $(HOST_LUA_LIBS) $(SYSTEM_LIBS)
 
-EMBED_IN_HOST = $(if $(BYTECODE),$(BUILD)/compiler scripts/embed.lua --compiled,$(LUA) scripts/embed.lua)
+EMBED_IN_HOST = $(if $(SMALL),$(LUA) scripts/embed.lua --bare,$(if $(BYTECODE),$(BUILD)/compiler scripts/embed.lua --compiled,$(LUA) scripts/embed.lua))
+DOCUMENTS     = $(if $(SMALL),,$(DOC_TABLES) $(DOC_INDEX))
 COMPILER      = $(if $(BYTECODE),$(BUILD)/compiler)
 $(BUILD)/compiled_modules.c: $(LUA_FILES) scripts/embed.lua $(COMPILER)
 	@mkdir -p $(@D)
 	$(Q)$(EMBED_IN_HOST) runnel_modules librunnel/modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
-$(BUILD)/host_modules.c: $(HOST_LUA_FILES) $(DOC_TABLES) $(DOC_INDEX) scripts/embed.lua $(COMPILER)
+$(BUILD)/host_modules.c: $(HOST_LUA_FILES) $(DOCUMENTS) scripts/embed.lua $(COMPILER)
 	@mkdir -p $(@D)
-	$(Q)$(EMBED_IN_HOST) host_modules librunnel/modules.h $(HOST_LUA_FILES) $(DOC_TABLES) $(DOC_INDEX) > $@.new
+	$(Q)$(EMBED_IN_HOST) host_modules librunnel/modules.h $(HOST_LUA_FILES) $(DOCUMENTS) > $@.new
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)
@@ -271,6 +272,15 @@ STATIC_LIBS    = $(STATIC_LUV) $(call archives,sqlite3 nats wslay $(CURL_AND_NEE
 .PHONY: static
 static: $(BUILD)/bin/runnel-static ## build an executable that needs not even the C library: build/bin/runnel-static
 	@echo 'built: $< (linked into it: $(if $(STATIC_LUV),luv )$(STATIC_PARTS))'
+
+# The same with nothing but what needs no library, for machines with little room.
+NOT_IN_SMALL = lua/runnel/sim/% \
+  $(foreach name,http lite monitor nats otlp queue sqlite store uv,lua/runnel/$(name).lua lua/runnel/$(name)/%)
+SMALL_STATIC = SMALL=1 EDIT= HOST_EDIT_LIBS= BYTECODE= STATIC_PARTS= STATIC_LUV= CFLAGS='-Os -s -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -Wl,--gc-sections $(SMALL_CFLAGS)'
+.PHONY: static-small
+static-small: ## one of at most 2.5 MB: without C modules, modules that need them, line editor and documents: build/small/bin/runnel-static
+	$(THEN) build/small/bin/runnel-static BUILD=build/small $(SMALL_STATIC)
+	@echo 'built: build/small/bin/runnel-static'
 
 .PHONY: static-libraries
 static-libraries: ## build libcurl, libnats and libwslay as archives, for make static
