@@ -276,7 +276,8 @@ static: $(BUILD)/bin/runnel-static ## build an executable that needs not even th
 # The same with nothing but what needs no library, for machines with little room.
 NOT_IN_SMALL = lua/runnel/sim/% \
   $(foreach name,http lite monitor nats otlp queue sqlite store uv,lua/runnel/$(name).lua lua/runnel/$(name)/%)
-SMALL_STATIC = SMALL=1 EDIT= HOST_EDIT_LIBS= BYTECODE= STATIC_PARTS= STATIC_LUV= CFLAGS='-Os -s -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -Wl,--gc-sections $(SMALL_CFLAGS)'
+SMALL_STATIC = SMALL=1 EDIT= HOST_EDIT_LIBS= BYTECODE= STATIC_PARTS= STATIC_LUV= CFLAGS='-Os -s -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables \
+  -Wl,--gc-sections $(if $(filter musl,$*),-fno-exceptions)' # $*: of check-system-NAME
 .PHONY: static-small
 static-small: ## one of at most 2.5 MB: without C modules, modules that need them, line editor and documents: build/small/bin/runnel-static
 	$(THEN) build/small/bin/runnel-static BUILD=build/small $(SMALL_STATIC)

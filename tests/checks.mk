@@ -496,7 +496,7 @@ $(SYSTEMS:%=check-system-%): check-system-%:
 	  BUILD=build/systems/$*/build $(call FOREIGN,$*) LUA=$(CURDIR)/build/systems/$*/lua \
 	  RUNNEL=$(CURDIR)/build/systems/$*/runnel CFLAGS='-O2 $(if $(filter musl,$*),-fno-exceptions)'
 	+@$(MAKE) --no-print-directory build/systems/$*/static/bin/runnel-static \
-	  BUILD=build/systems/$*/static $(call FOREIGN,$*) $(SMALL_STATIC) SMALL_CFLAGS=$(if $(filter musl,$*),-fno-exceptions)
+	  BUILD=build/systems/$*/static $(call FOREIGN,$*) $(SMALL_STATIC)
 	@scripts/foreign_lua --hello $* build/systems/$*/static/bin/runnel-static
 FOREIGN = CC=$$(scripts/foreign_lua $(1)) BYTECODE= has= \
   LUA_CFLAGS=-I$(CURDIR)/build/systems/$(1)/include LUA_LIBS=$(CURDIR)/build/systems/$(1)/liblua.a
