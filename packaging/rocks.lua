@@ -48,8 +48,8 @@ return {
   },
   {
     name = "runnel-websocket", specs = "spec/http/websocket_spec.lua", c = { "websocket/core.so" },
-    external = { WSLAY = { header = "wslay/wslay.h" }, ZLIB = { header = "zlib.h" } },
-    summary = "the C module of WebSocket in runnel.http, by wslay",
+    external = { ZLIB = { header = "zlib.h" } },
+    summary = "the C module of WebSocket in runnel.http, with zlib",
     detailed = "WebSocket in runnel.http of the rock runnel needs this module.",
   },
   {

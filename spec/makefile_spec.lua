@@ -47,7 +47,7 @@ describe("the Makefile #heavy", function()
 
   -- CC=true finds every header, CC=false none.
   local LIBRARIES = { "libssl%-dev", "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev",
-    "libwslay%-dev zlib1g%-dev", "libsqlite3%-dev" }
+    "zlib1g%-dev", "libsqlite3%-dev" }
   for _, case in ipairs {
     { "all", { "core", "tls/core", "nats/core", "http/curl", "http/core", "sqlite/core", "monitor/core",
       "websocket/core" }, LIBRARIES },
@@ -88,9 +88,9 @@ describe("the Makefile #heavy", function()
       system:write("lib" .. name .. ".a", "")
     end
     own:write("libnats.a", "")
-    assert.equal("HTTPD MONITOR NATS TLS", linked())
+    assert.equal("HTTPD MONITOR NATS TLS WEBSOCKET", linked())
     own:write("libcurl.a", "")
-    assert.equal("HTTP HTTPD MONITOR NATS TLS", linked())
+    assert.equal("HTTP HTTPD MONITOR NATS TLS WEBSOCKET", linked())
   end)
 
   it("says what the specs with sanitizers would do, although their interpreter is not built", function()

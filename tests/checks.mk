@@ -232,7 +232,7 @@ run-host: $(BUILD)/host_parts run-base
 run-base: $(BUILD)/base
 	$(BUILD)/base
 
-check-embed: ## the programs in examples/embed, built outside the tree: plain, under valgrind, with the thread sanitizer
+check-embed: ## the programs in examples/embed, built outside the tree: plain, under valgrind, with the thread sanitizer, with parts of the library
 check-embed: NEEDED = embed
 check-embed: BUILT  = CC=gcc
 run-embed: export THREADS_SANITIZED := $(THREADS_SANITIZED)
@@ -240,6 +240,8 @@ run-embed:
 	rm -rf build/embed
 	$(THEN) install-library PREFIX='$(abspath build/embed/plain)' DESTDIR= >/dev/null
 	$(THEN) install-library PREFIX='$(abspath build/embed/tsan)' DESTDIR= $(RACES) >/dev/null
+	$(THEN) install-library PREFIX='$(abspath build/embed/core)' DESTDIR= PARTS=core >/dev/null
+	$(THEN) install-library PREFIX='$(abspath build/embed/parts)' DESTDIR= PARTS=rn >/dev/null
 	scripts/check_embed '$(abspath build/embed)'
 
 .PHONY: check-allocator
@@ -413,7 +415,7 @@ $(BUILD)/tls: $(BUILD)/tests/tls/tls.o $(SCENARIOS) $(OBJECTS) $(TLS_OBJECTS)
 # zlib's archive, if there is one, so that its allocations fail, too.
 WEBSOCKET_PARTS = $(filter $(BUILD)/obj/websocket/%,$(WEBSOCKET_OBJECTS))
 $(BUILD)/websocket_oom: $(BUILD)/tests/websocket/websocket_oom.o $(SCENARIOS) $(WEBSOCKET_PARTS)
-	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ -lwslay $(or $(call archives,z),-lz) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(or $(call archives,z),-lz) $(LIBS)
 
 $(BUILD)/websocket_fuzz: $(BUILD)/tests/websocket/websocket_fuzz.o $(filter-out %/module.o,$(WEBSOCKET_PARTS))
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(WEBSOCKET_LIBS)

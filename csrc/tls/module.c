@@ -137,6 +137,7 @@ static const tls_functions FUNCTIONS = {
     .free = session_free,
     .feed = session_feed,
     .read = session_read,
+    .has_more = session_has_more,
     .write = session_write,
     .pending = session_pending,
     .first = session_first,

@@ -110,13 +110,49 @@ end
 -- The name of a channel in messages.
 local function label(ch) return "chan: " .. (ch.given_name or "#" .. ch.id) end
 
--- Raises an error: an operation cannot wait in this place.
-local ELSEWHERE = "inside a coroutine of your own within a go block: only the go block itself can park"
-local BELOW_C = "across a C call (a metamethod, table.sort, string.gsub, or another C function that called back)"
-local function cannot_wait(what, where)
-  raise("%s would have to wait, which is impossible %s: %suse offer or poll, or put_async or take_async, or do it in a "
-    .. "go block of its own (rn.go)", what, where,
-    where == BELOW_C and "do it before that call, and let the function use what it has got; or " or "")
+-- Where an operation cannot wait, and what to do instead.
+local PLACE = {
+  elsewhere = { "inside a coroutine of your own within a go block: only the go block itself can park", "" },
+  c = { "across a C call (a metamethod, table.sort, string.gsub, or another C function that called back)",
+    "do it before that call, and let the function use what it has got; or " },
+  pcall = { "in pcall in Lua 5.1", "call the function in a go block, and take its result and error: rn.go(f):take(); or " },
+  iterator = { "in an iterator or a metamethod in Lua 5.1", "in place of for v in ch do, write local v = ch:take() "
+    .. "while v ~= nil do ... v = ch:take() end; elsewhere do it before that call; or " },
+}
+local function impossible(what, place)
+  return ("%s would have to wait, which is impossible %s: %suse offer or poll, or put_async or take_async, or do it in a "
+    .. "go block of its own (rn.go)"):format(what, place[1], place[2])
+end
+local function cannot_wait(what, place) raise("%s", impossible(what, place)) end
+
+-- Lua 5.1 and 5.2 do not tell whether a coroutine can yield. In 5.2 one tries. In 5.1 it cannot below a C function, for
+-- which the stack is searched; nor in an iterator or a metamethod, which the stack does not show: the yield raises
+-- `refusal`, which no pcall can have caught then, and which the scheduler replaces.
+local refusal, asked -- asked: what the operation is called that looks whether it can wait
+if not isyieldable then
+  local yield, _ = co_yield, nil
+  _, _, refusal = co_resume(co_create(function() return pcall(yield) end))
+  function isyieldable()
+    local level, info = 4, refusal and getinfo(4, "lf") -- above: functions of this file
+    while info do
+      local f = info.currentline < 0 and info.func -- a C function; nil for a tail call
+      if f then return false, (f == pcall or f == xpcall) and PLACE.pcall end
+      level = level + 1
+      info = getinfo(level, "lf")
+    end
+    return true
+  end
+  function co_yield(...)
+    local ok, f = pcall(yield, ...)
+    if not ok then cannot_wait(asked, PLACE.c) end
+    return f
+  end
+  if refusal then co_yield = yield end
+end
+local function check_yieldable(what)
+  asked = what
+  local can, place = isyieldable()
+  if not can then cannot_wait(what, place or PLACE.c) end
 end
 
 -- Raises an error: a queue is full.
@@ -732,12 +768,12 @@ end
 --   coroutine of the program's own within a go block, below a C function. Then nothing has happened. [runnel]
 -- Returns the go block that runs.
 local function check_can_wait(what, ch)
-  if inside and is_inside() then cannot_wait(what, "inside " .. inside) end
+  if inside and is_inside() then cannot_wait(what, { "inside " .. inside, "" }) end
   local go = current
   if threads then go = running()
-  elseif go and go.co ~= co_running() then cannot_wait(what, ELSEWHERE) end
+  elseif go and go.co ~= co_running() then cannot_wait(what, PLACE.elsewhere) end
   if go then
-    if isyieldable and not isyieldable() then cannot_wait(what, BELOW_C) end
+    check_yieldable(what)
     if go.on then raise_cancelled(go) end
   end
   if ch then check_room(ch, what == "put") end
@@ -1014,6 +1050,8 @@ local function run_next()
     return end_block(go, true, value, err)
   elseif ok then
     how = how == DIES and go.on.reason or YIELDED
+  elseif refusal and how == refusal then
+    how = line_of(co) .. ": " .. impossible("the go block", PLACE.iterator)
   end
   local trace = traceback(co)
   if co_close then co_close(co) end -- closes the go block's <close> variables
@@ -1066,7 +1104,7 @@ end
 
 local function got(value, what)
   if value == M then raise("rn.%s: call it with a dot: rn.%s(...)", what, what) end
-  return value == nil and "nothing" or M.is_chan(value) and "a channel" or type(value)
+  return value == nil and what == "cancel" and "nothing" or M.is_chan(value) and "a channel" or type(value)
 end
 local function check_chan(ch, what, usage)
   if getmetatable(ch) == chan then return end
@@ -1113,7 +1151,7 @@ local function transduced(ch, xf, ex_handler)
   if ex_handler ~= nil then check_callable(ex_handler, "chan: exception handler") end
   if ch.kind == "none" then raise("chan: a transducer needs a buffer; give a size of 1 or more") end
   ch.handler, ch.is_special = ex_handler, true
-  ch.step = xf(function(...)
+  local step = xf(function(...)
     if select("#", ...) < 2 then return ch end
     local _, value = ...
     if value == nil then raise("a transducer produced nil, which a channel cannot hold") end
@@ -1121,14 +1159,19 @@ local function transduced(ch, xf, ex_handler)
     store(ch, value)
     return ch
   end)
-  local meta = getmetatable(ch.step)
-  if type(ch.step) ~= "function" and not (type(meta) == "table" and meta.__call) then
-    raise("chan: the transducer returned a %s instead of a reducing function", type(ch.step))
+  local meta = getmetatable(step)
+  if type(step) ~= "function" and not (type(meta) == "table" and meta.__call) then
+    raise("chan: the transducer returned a %s instead of a reducing function", type(step))
   end
+  ch.step = step
   return ch
 end
 
-local BUFFER = { __tostring = function(buffer) return ("%s(%d)"):format(buffer.name, buffer.capacity) end }
+local BUFFER = {}
+function BUFFER.__tostring(buffer)
+  if getmetatable(buffer) ~= BUFFER then raise("a buffer expected, got %s", type(buffer)) end
+  return ("%s(%d)"):format(buffer.name, buffer.capacity)
+end
 
 local function maker_of_buffers(name, kind)
   return function(n)
@@ -1160,7 +1203,7 @@ function M.chan(n, xf, ex_handler)
   local kind = type(n)
   if n == nil or n == 0 then return transduced(new_chan("none", 0), xf, ex_handler) end
   if kind == "number" then
-    if n < 0 or n ~= floor(n) then raise("chan: a buffer size is an integer of 0 or more, got %s", tostring(n)) end
+    if n < 0 or n ~= floor(n) or n == huge then raise("chan: a buffer size is an integer of 0 or more, got %s", tostring(n)) end
     if n > LARGEST then raise("chan: a buffer holds at most %d values", LARGEST) end
     return transduced(new_chan("fixed", n), xf, ex_handler)
   end
@@ -1515,6 +1558,7 @@ end
 function M.timeout(ms)
   check_ms(ms, "timeout")
   local deadline = M.now() + ms
+  if not world.time then deadline = -floor(-deadline) end -- or else no two requests would share a channel
   local ch = find_timeout(deadline)
   if not ch then
     ch = new_chan("none", 0)
@@ -1675,16 +1719,16 @@ local CHECKS = {
     return is_right, ("an integer of at least %d"):format(least)
   end,
 }
--- Checks arguments. Each is described by its kind and its name, as in "chan:from"; "?" after the kind: it may be nil.
+-- Checks arguments. Each is described by its kind and its name, as in "chan:from"; "?" after the kind: it may be nil; "*": an option.
 local function check(what, names, ...)
   local i = 0
-  for kind, optional, name in names:gmatch "(%a+)(%??):([^,]*)" do
+  for kind, optional, name in names:gmatch "(%a+)([?*]?):([^,]*)" do
     i = i + 1
     local value = select(i, ...)
     if optional == "" or value ~= nil then
       local is_right, expected = CHECKS[kind](value, 1)
       local is_short = kind == "n" and (type(value) == "number" or type(value) == "string")
-      expect(is_right, what .. (name ~= "" and ": " .. name or ""), expected,
+      expect(is_right, what .. (name ~= "" and ": " .. name or ""), expected .. (optional == "?" and " or nil" or ""),
         is_short and describe(value) or article(value))
     end
   end
@@ -1881,7 +1925,7 @@ function M.alt(clauses)
     end
   end
   local default, functions = clauses.default, {}
-  check("alt", "call?:default", default)
+  check("alt", "call*:default", default)
   for i = 1, n do functions[i] = clauses[i][2] end -- the caller may change the list while this waits
   local value, port, err, i = alts(ops, { priority = clauses.priority, nowait = default ~= nil }, true)
   if not i then return default() end
@@ -2128,7 +2172,7 @@ local function check_window(what, window, n)
   expect(CHECKS.n(window, n), what .. ": window", ("an integer of at least %d"):format(n), describe(window))
 end
 local function pipeline(what, is_ordered, n, to, af, from, closes, window, ex_handler)
-  check(what, "n:n,chan:to,call:af,chan:from,bool:close,call?:ex_handler", n, to, af, from, closes, ex_handler)
+  check(what, "n:n,chan:to,call:af,chan:from,bool:close,call*:ex_handler", n, to, af, from, closes, ex_handler)
   local it = { n = n, window = window or n, to = to, from = from, closes = closes ~= false, is_ordered = is_ordered }
   check_window(what, it.window, n)
   local function instead(err, trace)
@@ -2163,7 +2207,7 @@ function M.pipeline_async_unordered(n, to, af, from, closes, opts)
 end
 ---Sends the values of a channel through a transducer, n at a time.
 function M.pipeline(n, to, xf, from, closes, ex_handler)
-  check("pipeline", "n:n,chan:to,call:transducer", n, to, xf)
+  check("pipeline", "n:n,chan:to,call:transducer,chan:from,bool:close,call?:ex_handler", n, to, xf, from, closes, ex_handler)
   return pipeline("pipeline", true, n, to, function(value, result)
     local out = M.chan(1, xf, ex_handler)
     out:put(value)
@@ -2175,7 +2219,7 @@ function M.pipeline(n, to, xf, from, closes, ex_handler)
 end
 
 local function pmap(what, is_ordered, n, f, from, opts)
-  check(what, "n:n,call:f,call?:ex_handler", n, f, opts.ex_handler)
+  check(what, "n:n,call:f,call*:ex_handler", n, f, opts.ex_handler)
   if not is_callable(from) and (type(from) ~= "table" or from == M) then
     raise("%s: from: a channel, a list or an iterator function expected, got %s", what, article(from))
   end
@@ -2189,6 +2233,7 @@ local function pmap(what, is_ordered, n, f, from, opts)
       local job = it.jobs[i]
       if job then
         job.is_cancelled = true
+        if not job.go.co then job.go[1] = nothing end -- it has not begun, and shall not
         cancel(job.go, reason)
       end
     end

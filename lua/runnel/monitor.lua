@@ -124,6 +124,7 @@ local function without_values(queues)
   for _, queue in ipairs(queues) do
     for _, worker in ipairs(queue.workers) do
       for _, call in ipairs(worker.running) do call.value = "a call" end
+      if worker.failure then worker.failure.value = "a message" end
     end
   end
   return queues

@@ -4,7 +4,7 @@ package = "runnel-websocket"
 version = "scm-1"
 source = { url = "." }
 description = {
-  summary = "the C module of WebSocket in runnel.http, by wslay",
+  summary = "the C module of WebSocket in runnel.http, with zlib",
   detailed = "WebSocket in runnel.http of the rock runnel needs this module.",
   license = "MIT",
   homepage = "https://example.invalid/runnel",
@@ -15,7 +15,6 @@ description = {
 dependencies = { "lua >= 5.4, < 5.6", "runnel == scm-1" }
 supported_platforms = { "unix" }
 external_dependencies = {
-  WSLAY = { header = "wslay/wslay.h" },
   ZLIB = { header = "zlib.h" },
 }
 build = {
@@ -35,14 +34,15 @@ build = {
         "../../csrc/kit/handle.c",
         "../../csrc/websocket/accept.c",
         "../../csrc/websocket/deflate.c",
+        "../../csrc/websocket/frame.c",
         "../../csrc/websocket/module.c",
         "../../csrc/websocket/session.c",
         "../../csrc/websocket/utf8.c",
       },
       defines = { "_POSIX_C_SOURCE=200809L" },
-      incdirs = { "../../csrc", "$(WSLAY_INCDIR)", "$(ZLIB_INCDIR)" },
-      libdirs = { "$(WSLAY_LIBDIR)", "$(ZLIB_LIBDIR)" },
-      libraries = { "pthread", "wslay", "z" },
+      incdirs = { "../../csrc", "$(ZLIB_INCDIR)" },
+      libdirs = { "$(ZLIB_LIBDIR)" },
+      libraries = { "pthread", "z" },
     },
   },
 }

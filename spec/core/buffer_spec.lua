@@ -613,7 +613,8 @@ describe("a buffer policy", function()
 
   describe("whose count is wrong", function()
     for _, nonsense in ipairs { -1, 1.5, "many", 0 / 0, math.huge, false, {} } do
-      it(("(%s) gets an error"):format(type(nonsense) == "table" and "{}" or tostring(nonsense)), within(function()
+      local name = type(nonsense) == "table" and "{}" or nonsense ~= nonsense and "nan" or tostring(nonsense)
+      it(("(%s) gets an error"):format(name), within(function()
         local ch = rn.chan(policy.queue(3, { count = function() return nonsense end }))
         local pattern = "the buffer policy's count did not return a non%-negative integer"
         raises(pattern, function() ch:take() end)

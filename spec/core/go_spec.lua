@@ -7,10 +7,13 @@ local stage = require "spec.support.stage"
 local since_5_4_3 = stage.is_5_4_3 and it or pending
 
 -- Whether a coroutine that was closed because of its error is like one that has ended well: from Lua 5.4.4 on.
-local failed = coroutine.create(error)
-coroutine.resume(failed)
-coroutine.close(failed)
-local since_5_4_4 = stage.is_5_4_3 and coroutine.close(failed) and it or pending
+local function closes_well()
+  local failed = coroutine.create(error)
+  coroutine.resume(failed)
+  coroutine.close(failed)
+  return coroutine.close(failed)
+end
+local since_5_4_4 = stage.is_5_4_3 and closes_well() and it or pending
 
 local function closing(f) return setmetatable({}, { __close = f }) end
 

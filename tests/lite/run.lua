@@ -1,21 +1,17 @@
--- LUA tests/lite/run.lua [--all] [FILE...]: runs the specs of spec/core and spec/rn on runnel.lite, with any Lua that
--- has luassert. tests/lite/skipped.lua lists what lite skips, by name, with a reason: such a test must fail, and must
--- exist. What this Lua cannot parse, and waits that it refuses (Lua 5.1: in pcall, in iterators), are counted.
--- --all lists what fails, whether it is skipped or not.
+-- LUA tests/lite/run.lua [OPTION...] [FILE...]: runs the specs of spec/core and spec/rn on runnel.lite, with any Lua
+-- that has luassert. tests/lite/skipped.lua lists what lite skips, by name, with a reason: such a test must exist, and
+-- must fail with an error of that reason. A test that needs what an older Lua lacks (tests/lite/older.lua: <close>; a
+-- wait in pcall) is skipped there, too.
+-- --skipped prints the names of those that are skipped, with the reasons; --all what fails, whether it is skipped or
+-- not; --slow what takes more than half a second.
 
-local load, unpack = loadstring or load, table.unpack or unpack -- luacheck: ignore 113 143
+local load = loadstring or load -- luacheck: ignore 113
 package.path = "./?.lua;./lua/?.lua;" .. package.path
-table.unpack = unpack -- luacheck: ignore 122
-table.pack = table.pack or function(...) return { n = select("#", ...), ... } end -- luacheck: ignore 122
-table.move = table.move or function(from, first, last, at, to) -- luacheck: ignore 122
-  local copy = {}
-  for i = first, last do copy[i] = from[i] end
-  for i = first, last do (to or from)[at + i - first] = copy[i] end
-  return to or from
-end
-math.tointeger = math.tointeger or function(x) return x == math.floor(x) and x or nil end -- luacheck: ignore 122
+local older = require "tests.lite.older"
+older.prepare()
 
 local rn = require "runnel.lite"
+older.prepare_tests()
 local slept = 0
 rn.on_error(function() end) -- as in the specs, where errors are expected
 rn.host { now = function() return os.clock() * 1000 + slept end, sleep = function(ms) slept = slept + ms end }
@@ -44,6 +40,7 @@ package.loaded["spec.support.long"] = { times = function(n) return n end, is_lon
 
 local assert = require "luassert"
 local tests, path
+local is_running = false
 
 local function add_group(group, name, f)
   local inner = { name = group and group.name .. " " .. name or name, outer = group, before = {}, after = {} }
@@ -51,6 +48,10 @@ local function add_group(group, name, f)
   local env = setmetatable({}, { __index = _G })
   function env.describe(text, g) return add_group(inner, text, g) end
   env.insulate = env.describe
+  function env.pending(text)
+    if is_running then error("pending", 0) end
+    env.it(text or "", function() error("pending", 0) end)
+  end
   function env.it(text, g)
     tests[#tests + 1] = { name = inner.name .. " " .. text:gsub(" #%w+", ""), f = g, group = inner, tags = text }
   end
@@ -70,32 +71,7 @@ end
 local finals
 _G.assert = setmetatable({}, { __index = assert, __call = function(_, ...) return assert(...) end })
 _G.finally = function(f) finals[#finals + 1] = f end
-local is_running = false
-_G.pending = function()
-  if is_running then error("pending", 0) end
-end
-
--- Blanks the tests that this Lua cannot parse. Returns the text, and how many there are.
-local function parsable(text)
-  local lines, cannot = {}, 0
-  for line in (text .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
-  while true do
-    local f, err = load(table.concat(lines, "\n"), "@" .. path)
-    if f then return f, cannot end
-    local at = tonumber(err:match ":(%d+):")
-    local first, indent = at, nil
-    while first and first > 0 do
-      indent = lines[first]:match "^(%s+)it%("
-      if indent then break end
-      first = first - 1
-    end
-    local last = first
-    while last and last > 0 and last <= #lines and lines[last] ~= indent .. "end)" do last = last + 1 end
-    if not indent or last > #lines or last < at then return nil, err end
-    for i = first, last do lines[i] = "" end
-    cannot = cannot + 1
-  end
-end
+_G.pending = function() error("pending", 0) end
 
 local function run_test(test)
   finals = {}
@@ -134,51 +110,59 @@ end
 -- ---- all files ----
 
 local skipped = require "tests.lite.skipped"
-local lists_all, files = false, {}
+local lists, files = {}, {}
 for _, word in ipairs(arg) do
-  if word == "--all" then lists_all = true else files[#files + 1] = word end
+  if word:find "^%-%-" then lists[word] = true else files[#files + 1] = word end
 end
 if not files[1] then files = skipped.files end
 
-local passed, refused, unparsed, left_out, wrong = 0, 0, 0, 0, {}
+local passed, left_out, lacking, wrong = 0, 0, 0, {}
+local function is_wrong(name, what) wrong[#wrong + 1] = ("%s: %s: %s"):format(path, name, what) end
+local function run_and_count(test, reason)
+  older.lacking = nil
+  local began, ok, err = os.clock(), nil, nil
+  if not (reason and reason.is_not_run) then ok, err = run_test(test) end
+  if lists["--slow"] and os.clock() - began > 0.5 then print("slow", path, test.name, os.clock() - began) end
+  if lists["--all"] and not ok then print(path, test.name, (err or reason.why):gsub("%s+", " "):sub(1, 420)) end
+  if older.lacking then
+    lacking = lacking + 1
+    reason = { why = "this Lua has no " .. older.lacking }
+  elseif err == "pending" then
+    left_out, reason = left_out + 1, { why = "pending" }
+  elseif not reason then
+    if ok then passed = passed + 1 else is_wrong(test.name, err) end
+  elseif ok then
+    is_wrong(test.name, "passes, but is in the list")
+  elseif err and not skipped.fits(reason, err) then
+    is_wrong(test.name, ("is in the list because %s, but fails with: %s"):format(reason.why, err))
+  else
+    left_out = left_out + 1
+  end
+  if lists["--skipped"] and reason then print(path, test.name, reason.why) end
+end
+
 for _, file in ipairs(files) do
   path, tests = file, {}
   local handle = io.open(path) or error("no file " .. path)
   local text = handle:read "*a"
   handle:close()
-  local f, cannot = parsable(text)
-  if f then
-    unparsed = unparsed + cannot
-    local ok, err = pcall(add_group, nil, "", f)
-    if not ok then wrong[#wrong + 1] = path .. ": " .. tostring(err) end
-  else
-    unparsed = unparsed + select(2, text:gsub("%f[%w]it%(", ""))
-  end
+  local f, err = load(older.translate(text), "@" .. path)
+  local ok = f and true
+  if f then ok, err = pcall(add_group, nil, "", f) end
+  if not ok then wrong[#wrong + 1] = path .. ": " .. tostring(err) end
   local reasons, seen = skipped.of(path, name_of_lua), {}
   for _, test in ipairs(tests) do
     test.name = test.name:gsub("^%s+", "")
-    local reason = reasons[test.name]
-    local ok, err, began = false, nil, os.clock()
-    if reason ~= skipped.endless then ok, err = run_test(test) end
-    if lists_all and os.clock() - began > 0.7 then print("SLOW", path, test.name, os.clock() - began) end
     seen[test.name] = true
-    if not ok and lists_all then print(path, test.name, (err or reason):gsub("%s+", " "):sub(1, 420)) end
-    if ok and reason then wrong[#wrong + 1] = ("%s: %s: passes, but is in the list"):format(path, test.name)
-    elseif ok then passed = passed + 1
-    elseif reason or err == "pending" then left_out = left_out + 1
-    elseif err:find("attempt to yield across", 1, true) and not coroutine.isyieldable then refused = refused + 1
-    else wrong[#wrong + 1] = ("%s: %s: %s"):format(path, test.name, err) end
+    run_and_count(test, reasons[test.name])
   end
   for name in pairs(reasons) do
-    if f and cannot == 0 and not seen[name] then
-      wrong[#wrong + 1] = ("%s: %s: is in the list, and there is no such test"):format(path, name)
-    end
+    if not seen[name] then is_wrong(name, "is in the list, and there is no such test") end
   end
 end
-print(("%s: %d tests of %d files pass; skipped: %d in the list, %d that this Lua cannot parse, %d that wait where it "
-  .. "refuses to"):format(name_of_lua == "luajit" and "LuaJIT" or "Lua " .. version, passed, #files, left_out, unparsed,
-  refused))
-if wrong[1] and not lists_all then
+print(("%s: %d tests of %d files pass; skipped: %d in the list, %d that need what this Lua lacks"):format(
+  name_of_lua == "luajit" and "LuaJIT" or "Lua " .. version, passed, #files, left_out, lacking))
+if wrong[1] and not lists["--all"] then
   print(table.concat(wrong, "\n"))
   os.exit(1)
 end

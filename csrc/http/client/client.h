@@ -108,7 +108,9 @@ typedef struct Transfer {
   bool repeats;                /* it may be sent again unasked: lua/runnel/http/http_options.lua decides */
   bool logs_in;                /* a response 401 or 407 may be answered with a further request */
   bool has_cookie;             /* it has libcurl's option "cookie" */
-  bool is_decoded;           /* libcurl decompresses the body, since the options ask for codings unknown to decode.c */
+  bool is_raw;                 /* it is passed on (http.proxy): what libcurl would add or decompress stays as it is */
+  bool is_decoded;           /* decode.c leaves the body alone: libcurl decompresses it, since the options ask for codings
+                                unknown to decode.c; or nobody does (is_raw) */
   int file;                  /* descriptor of the file to send, or -1 */
   off_t file_start, file_at; /* where in the file the body begins, and where to read next */
 
@@ -267,8 +269,9 @@ static inline bool status_redirects(long status) {
 /* The value of the first header with a name, and its size; or NULL. */
 const char *response_find(const Bytes *head, const char *name, size_t *size);
 
-/* Whether all lengths that the headers Content-Length give are the same. */
-bool response_has_one_length(const Bytes *head);
+/* Whether the headers give one length of the body: all of Content-Length are the same; and, if the response is passed
+   on, there is no Transfer-Encoding beside one. */
+bool response_has_one_length(const Transfer *transfer);
 
 /* Pushes the short name and the text of a failed transfer's error. */
 void response_push_error(lua_State *L, const Transfer *transfer);

@@ -110,8 +110,8 @@ static bool next_element(const char **at, const char *end, Header *element) {
   return true;
 }
 
-bool response_has_one_length(const Bytes *head) {
-  const char *at = bytes_first(head), *end = at + bytes_length(head);
+bool response_has_one_length(const Transfer *t) {
+  const char *at = bytes_first(&t->head), *end = at + bytes_length(&t->head);
   Header header, element, first = {0};
   while (next_line(&at, end, &header)) {
     if (!is_named(&header, "Content-Length")) continue;
@@ -121,7 +121,8 @@ bool response_has_one_length(const Bytes *head) {
       if (!is_same || memcmp(element.value, first.value, first.value_size) != 0) return false;
     }
   }
-  return true;
+  size_t size;
+  return !t->is_raw || !first.value || !response_find(&t->head, "Transfer-Encoding", &size);
 }
 
 /* ---- errors ---- */
@@ -169,7 +170,7 @@ static void note_cause(Transfer *t) {
     (void)snprintf(t->error, size, "the headers have more than %d bytes", HEADERS_MAX);
     return;
   case REFUSED_LENGTHS:
-    (void)snprintf(t->error, size, "the response has headers Content-Length that differ");
+    (void)snprintf(t->error, size, "the response has a Content-Length, and beside it another one or a Transfer-Encoding");
     return;
   case REFUSED_WASTE:
     (void)snprintf(t->error, size, "the server has sent more than %d bytes that are neither headers nor body",

@@ -226,6 +226,13 @@ void settings_apply(lua_State *L, const char *url, int at, Transfer *t, bool is_
   set_limits(L, at, t);
   bool has_settings = lua_istable(L, at);
   t->is_stream = has_settings && get_boolean(L, at, "is_stream");
+  t->is_raw = has_settings && get_boolean(L, at, "is_raw");
+  if (t->is_raw) {
+    t->is_decoded = true; /* by nobody */
+    options_must(L, "url", curl_easy_setopt(t->easy, CURLOPT_ACCEPT_ENCODING, NULL));
+    options_must(L, "url", curl_easy_setopt(t->easy, CURLOPT_USERAGENT, NULL));
+    options_must(L, "url", curl_easy_setopt(t->easy, CURLOPT_PATH_AS_IS, 1L));
+  }
   long read_size = t->is_stream ? STREAM_READ : (long)CURL_MAX_WRITE_SIZE;
   options_must(L, "url", curl_easy_setopt(t->easy, CURLOPT_BUFFERSIZE, read_size));
   t->repeats = !has_settings || get_boolean(L, at, "repeats"); /* without settings it is a GET */

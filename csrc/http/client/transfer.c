@@ -84,7 +84,7 @@ static bool end_response_head(Transfer *t) {
   long status = status_of(t);
   t->is_in_head = false;
   if (status < 200) return true;
-  if (!response_has_one_length(&t->head)) return transfer_refuse(t, REFUSED_LENGTHS);
+  if (!response_has_one_length(t)) return transfer_refuse(t, REFUSED_LENGTHS);
   size_t size = 0;
   const char *location = t->follows && status_redirects(status) ? response_find(&t->head, "Location", &size) : NULL;
   if (location) return redirect_prepare(t, status, location, size);

@@ -26,7 +26,7 @@ local function add(list, name, value)
   if type(value) ~= "string" and type(value) ~= "number" then
     wrong("the header %s: a string expected, got %s", name, check.article(value))
   end
-  value = decimal.text(value)
+  value = decimal.exact(value)
   if name:find(NOT_IN_A_HEADER) or value:find(NOT_IN_A_HEADER) then
     wrong("the header %q cannot be set: it has a line break or a zero byte", name)
   end

@@ -66,26 +66,33 @@ function Source:read()
   return body and body ~= "" and body or false
 end
 
--- The headers as a list of alternating names and values.
-local function flatten(url, settings)
-  local list = { "Host", responses.host(url) }
+-- The headers as a list of alternating names and values. The length of a body is said as libcurl says it.
+local function flatten(url, settings, body)
+  local list, has = {}, {}
+  local function add(name, value)
+    has[name:lower()] = true
+    list[#list + 1] = name
+    list[#list + 1] = value
+  end
   for _, line in ipairs(settings.headers or {}) do
     local name, value = line:match "^([^:;]+)[:;]%s*(.-)$"
-    if value ~= "" then
-      list[#list + 1] = name
-      list[#list + 1] = value
-    end
+    if value ~= "" then add(name, value) end
   end
+  if not has.host then add("Host", responses.host(url)) end
+  local size = type(body) == "string" and #body or body and settings.body_size
+  if size then add("Content-Length", tostring(size)) elseif body then add("Transfer-Encoding", "chunked") end
   return list
 end
 
 local function source_of(url, settings)
   local target = url:match "^%a+://[^/?#]*([^#]*)"
   if target:sub(1, 1) ~= "/" then target = "/" .. target end
-  local body, lines = settings.source or settings.body, flatten(url, settings)
-  if settings.multipart then
+  local body, kind = settings.source or settings.body, nil
+  if settings.multipart then body, kind = require("runnel.http.form.multipart_writer").write(settings.multipart) end
+  local lines = flatten(url, settings, body)
+  if kind then
     lines[#lines + 1] = "Content-Type"
-    body, lines[#lines + 1] = require("runnel.http.form.multipart_writer").write(settings.multipart)
+    lines[#lines + 1] = kind
   end
   return setmetatable({
     method = settings.method or "GET", target = target, lines = lines, body = body,
@@ -115,7 +122,7 @@ local function lower_names(headers)
   local lower = {}
   for key, value in pairs(headers) do
     local name = tostring(key):lower()
-    if type(value) ~= "table" then value = decimal.text(value) end
+    if type(value) ~= "table" then value = decimal.exact(value) end
     lower[name] = name == "set-cookie" and type(value) ~= "table" and { value } or value
   end
   return lower

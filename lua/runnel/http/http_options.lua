@@ -45,10 +45,12 @@ local KNOWN = {
   events = set_of(OWN, SENDING, EVENTS, libcurls),
   get = set_of(OWN, AGAIN, libcurls),
   request = set_of(OWN, AGAIN, SENDING, { "url" }, libcurls),
-  stream = set_of(OWN, SENDING, { "buffer" }, libcurls),
+  stream = set_of(OWN, SENDING, { "buffer", "idle" }, libcurls),
+  proxy = set_of({ "connect_timeout", "idle" }, libcurls),
 }
 
 for _, name in ipairs { "fail", "size", "timeout" } do KNOWN.events[name] = nil end
+KNOWN.proxy.accept_encoding = nil -- the client's
 
 -- An invalid option throws a table, which options.read raises at the program's line.
 local function fail(format, ...) error({ message = format:format(...) }, 0) end
@@ -56,7 +58,7 @@ local function fail(format, ...) error({ message = format:format(...) }, 0) end
 -- ---- URLs and headers ----
 
 local function escape(value)
-  return (decimal.text(value):gsub("[^%w._~-]", function(c) return ("%%%02X"):format(c:byte()) end))
+  return (decimal.exact(value):gsub("[^%w._~-]", function(c) return ("%%%02X"):format(c:byte()) end))
 end
 
 local FIELD_TYPES = { string = true, number = true, boolean = true }
@@ -101,7 +103,7 @@ local function add_header(lines, name, value)
   if type(value) ~= "string" and type(value) ~= "number" then
     fail("headers: %s: a string, a number or a list of these expected, got %s", name, check.article(value))
   end
-  value = decimal.text(value)
+  value = decimal.exact(value)
   if value:find(NOT_IN_A_HEADER) then fail("headers: %s: the value has a line break or a zero byte", name) end
   lines[#lines + 1] = value:find "%S" and name .. ": " .. value or name .. ";"
 end
@@ -235,7 +237,7 @@ end
 -- ---- all of it ----
 
 local function set_limits(s, opts)
-  for _, name in ipairs { "timeout", "connect_timeout" } do
+  for _, name in ipairs { "timeout", "connect_timeout", "idle" } do
     local ms = opts[name]
     if ms ~= nil and (type(ms) ~= "number" or not (ms > 0 and ms <= LONGEST_MS)) then
       fail("%s: a number of milliseconds, above 0 and at most %d, expected, got %s", name, LONGEST_MS,
@@ -347,11 +349,34 @@ end
 ---@field repeats? boolean it is sent again if a kept connection ends before the response; nil: without options
 ---@field tries? integer how often it is tried; nil: once
 ---@field backoff? number ms, if there are tries
+---@field idle? number ms that the server of a stream may send nothing
+---@field is_raw? boolean it is passed on as it is
 ---@field has_more? boolean there are more settings for the C module than limits
 
 ---The settings of a request without options: the default limits.
 ---@type runnel.http.Settings
 options.NONE = LIMITS
+
+---The settings of a request that http.proxy passes on: it has these headers, its method and its body as they are.
+---@param base runnel.http.Settings what the options of http.proxy say
+---@param method string
+---@param headers table<string, string>
+---@param source? runnel.Channel<string> the body
+---@param size? integer of the body; nil: unknown
+---@return runnel.http.Settings
+function options.forward(base, method, headers, source, size)
+  local s = { redirects = 0, connect_timeout = base.connect_timeout, idle = base.idle, libcurl = base.libcurl,
+    method = method, source = source, is_fed = source ~= nil, body_size = size, is_raw = true, has_more = true,
+    repeats = IDEMPOTENT[method] or headers["idempotency-key"] ~= nil }
+  if not source and HAVE_BODIES[method] then s.body = "" end
+  if contexts.on then headers.traceparent, headers.tracestate = nil, nil end
+  s.headers = header_lines(headers)
+  if contexts.on then add_trace(s.headers) end
+  for _, name in ipairs { "Accept", "Content-Type", "Expect" } do -- libcurl would add them
+    if not headers[name:lower()] then s.headers[#s.headers + 1] = name .. ":" end
+  end
+  return s
+end
 
 ---Why a request is impossible, or nil. URLs are often data, so this is not raised.
 ---@param url string
@@ -363,7 +388,7 @@ function options.refuse(url)
 end
 
 ---Checks the options of a request, and turns them into settings.
----@param what string the function that was called: "get", "request", "stream" or "events"
+---@param what string the function that was called: "get", "request", "stream", "events" or "proxy"
 ---@param url any
 ---@param opts any
 ---@param level integer of the line for errors, as seen from the caller

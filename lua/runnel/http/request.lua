@@ -272,9 +272,9 @@ end
 ---Answers a request with status 101, after which the connection speaks another protocol: use request.read and
 ---request.write. The connection ends when the function of the request returns.
 ---@param req runnel.http.Request one with can_upgrade, that has no response yet
----@param ... string names and values of headers in turn, such as "Upgrade", "websocket"
-function request.upgrade(req, ...)
-  local ok, name = req.core:upgrade(...)
+---@param headers string[] names and values in turn, such as { "Upgrade", "websocket" }
+function request.upgrade(req, headers)
+  local ok, name = req.core:upgrade(table.unpack(headers))
   if not ok then error(("upgrade: the header %q cannot be set"):format(tostring(name)), 2) end
   req.is_upgraded = true
 end

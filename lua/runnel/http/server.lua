@@ -76,6 +76,7 @@ local server = { opened = 0, living = setmetatable({}, { __mode = "v" }) }
 ---@class runnel.http.Server
 ---@field port integer the TCP port
 ---@field url string of its root, as in http://127.0.0.1:8080/
+---@field package max_header integer bytes
 ---@field package number integer in the order in which they were opened
 ---@field private core any the server of the C module; nil once it is closed
 ---@field private handler fun(req: runnel.http.Request): integer, table?, any
@@ -90,9 +91,10 @@ Server.__sign = "server"
 
 -- ---- requests ----
 
--- Runs the program's function for a request, and sends its results. In the request's go block.
+-- Runs the program's function for a request, and sends its results. In the request's go block, whose stack stays as
+-- large as it has been: most of the memory of an open WebSocket.
 local function run(self, req)
-  local ok = guard.call(WHAT, answer.give, req, self.handler)
+  local ok = guard.called(WHAT, xpcall(answer.give, guard.keep_traceback, req, self.handler))
   if req.socket then
     req.socket:returned(ok)
   elseif not ok then
@@ -103,8 +105,8 @@ local function run(self, req)
 end
 
 -- The go block of a request has died.
-local function give_up(fed, err)
-  local self, req = fed.self, fed.req
+local function give_up(req, err)
+  local self = req.server
   self.running[req.id] = nil
   request.end_body(req, err)
   req.core:finish(true)
@@ -138,7 +140,7 @@ local function on_events(self, id, events, lib_request, why)
     req = request.new(id, lib_request)
     req.server = self
     self.running[id] = false -- reserves the field: once the go block exists, nothing may fail
-    req.block = guard.go(give_up, { self = self, req = req }, run, self, req)
+    req.block = guard.go(give_up, req, run, self, req)
     self.running[id] = req
   else
     req = self.running[id]
@@ -261,7 +263,7 @@ function server.serve(port, f, opts)
   end
   server.opened = server.opened + 1
   local self = setmetatable({ handler = f, running = {}, drained = chan(), timeout = settings.timeout,
-    number = server.opened }, Server)
+    max_header = settings.max_header, number = server.opened }, Server)
   local lib_server, number
   if current.world then
     lib_server, number = current.twin("sim_http").listen(settings.host, port, f, self.timeout, self.drained)

@@ -244,7 +244,7 @@ local function serve_upgrade(self, conn, line, rest)
   local lib_request = upgrades.read(conn, line, rest)
   if not lib_request then return end
   local req = require("runnel.http.request").new(lib_request, lib_request)
-  lib_request.req, req.server = req, self
+  lib_request.req, req.server = req, self.owner
   wait_for(self, req, nil, call_upgrade, req)
 end
 
@@ -262,7 +262,7 @@ local function serve(self, conn)
   local exchange = id and current.world.exchanges[id]
   if not exchange then return end
   local over <close> = setmetatable({ exchange = exchange }, Over) -- luacheck: ignore 211
-  exchange.conn, exchange.is_over, exchange.req.core = conn, self.is_stopped, exchange
+  exchange.conn, exchange.is_over, exchange.req.core, exchange.req.server = conn, self.is_stopped, exchange, self.owner
   local _, is_late = wait_for(self, exchange.req, input, call, exchange)
   if is_late then exchange:respond(503, "503: the answer took too long\n", -1, "content-type", TEXT) end
 end

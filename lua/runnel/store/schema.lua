@@ -264,7 +264,8 @@ local RUNS <const> = with_checks [[
     name text not null,                -- of the run
     id not null,
     signal text not null,              -- its name; empty: the run is to be cancelled; x'01': a run has ended for whose
-                                       -- result it waits; x'02': the run `form`, `value` waits for the result
+                                       -- result it waits; x'02': the run `form`, `value` waits for the result;
+                                       -- x'03' and a step: it waits there, for nothing else
     form text not null,
     value,
     made integer not null $time);

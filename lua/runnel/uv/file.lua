@@ -26,16 +26,18 @@ end
 
 -- ---- reading ----
 
--- Calls a function with each chunk of a file, of `size` bytes at most, until it returns false. Reads the next chunk
--- while the function runs.
+-- Calls a function with each chunk of a file, of `size` bytes at most, until it returns false. A thread reads the next
+-- chunk while the function runs.
 local function each_chunk(d, size, emit)
-  d.begin(uv.fs_read, d.fd, size, -1)
+  local is_ahead = false
   while true do
-    local err, chunk = d.finish()
+    local err, chunk
+    if is_ahead then err, chunk = d.finish() else err, chunk = d:read_file(size, -1) end
     if err or chunk == "" then return err end
-    d.begin(uv.fs_read, d.fd, size, -1)
+    is_ahead = d.by_threads
+    if is_ahead then d.begin(uv.fs_read, d.fd, size, -1) end
     if not emit(chunk) then
-      d.finish()
+      if is_ahead then d.finish() end
       return nil
     end
   end
