@@ -443,15 +443,7 @@ static int finish(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg answer_methods[] = {{"head", head},
-                                   {"headers", headers},
-                                   {"is_plain", is_plain},
-                                   {"is_old", is_old},
-                                   {"read", read_body},
-                                   {"why", why_ended},
-                                   {"respond", respond},
-                                   {"respond_file", respond_file},
-                                   {"upgrade", upgrade},
-                                   {"write", write_body},
-                                   {"finish", finish},
-                                   {NULL, NULL}};
+const luaL_Reg answer_methods[] = {
+    {"head", head},       {"headers", headers},  {"is_plain", is_plain}, {"is_old", is_old},
+    {"read", read_body},  {"why", why_ended},    {"respond", respond},   {"respond_file", respond_file},
+    {"upgrade", upgrade}, {"write", write_body}, {"finish", finish},     {NULL, NULL}};
