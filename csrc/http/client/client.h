@@ -114,9 +114,9 @@ typedef struct Transfer {
   bool logs_in;                /* a response 401 or 407 may be answered with a further request */
   bool has_cookie;             /* it has libcurl's option "cookie" */
   bool is_raw;                 /* it is passed on (http.proxy): what libcurl would add or decompress stays as it is */
-  bool is_decoded;           /* decode.c leaves the body alone: libcurl decompresses it, since the options ask for codings
+  bool is_decoded; /* decode.c leaves the body alone: libcurl decompresses it, since the options ask for codings
                                 unknown to decode.c; or nobody does (is_raw) */
-  int file;                  /* descriptor of the file to send, or -1 */
+  int file;        /* descriptor of the file to send, or -1 */
   off_t file_start, file_at; /* where in the file the body begins, and where to read next */
 
   /* Used in the thread only. */

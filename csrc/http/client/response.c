@@ -170,7 +170,8 @@ static void note_cause(Transfer *t) {
     (void)snprintf(t->error, size, "the headers have more than %d bytes", HEADERS_MAX);
     return;
   case REFUSED_LENGTHS:
-    (void)snprintf(t->error, size, "the response has a Content-Length, and beside it another one or a Transfer-Encoding");
+    (void)snprintf(t->error, size,
+                   "the response has a Content-Length, and beside it another one or a Transfer-Encoding");
     return;
   case REFUSED_WASTE:
     (void)snprintf(t->error, size, "the server has sent more than %d bytes that are neither headers nor body",
