@@ -98,6 +98,7 @@ add(http, {
   ["http.cors"] = function(opts) http.cors(nothing, opts) end,
   ["http.limit"] = function(opts) http.limit(nothing, 1, 1, opts) end,
   ["http.within"] = function(opts) http.within(nothing, opts) end,
+  ["http.proxy"] = function(opts) http.proxy(NOWHERE, opts) end,
   ["http.cookie"] = function(opts) http.cookie("a", "b", opts) end,
   ["http.log"] = function(opts) http.log(nothing, opts) end,
 })
@@ -243,12 +244,13 @@ local function documented()
   return of
 end
 
--- Options that the manual has in other tables: what a stage of a flow does, and what http.events and
--- http.download share with http.request, and schedules with runs.
+-- Options that the manual has in other tables: what a stage of a flow does, what http.events and http.download share
+-- with http.request, schedules with runs, and http.proxy with all requests.
 local function is_documented_elsewhere(name, option)
   if name == "store:schedule" then return documented()["store:runs"][option] end
   if name == "flow" then return ("step source from"):find(option, 1, true) end
   return name == "http.events" or name == "http.download"
+    or name == "http.proxy" and documented()["http.get"][option]
 end
 
 describe("the options in the manual", function()

@@ -58,6 +58,9 @@ function Source:head() return self.method, self.target, "127.0.0.1" end
 
 function Source:headers() return self.lines end
 
+-- The client sends no trailers.
+function Source.trailers() return "" end
+
 -- The next piece of the body; false after the last one.
 function Source:read()
   if self.pieces then return self.pieces() or false end
@@ -97,6 +100,7 @@ local function source_of(url, settings)
   return setmetatable({
     method = settings.method or "GET", target = target, lines = lines, body = body,
     pieces = settings.source and upload.pieces(settings),
+    path = settings.libcurl and settings.libcurl.unix_socket_path,
   }, Source)
 end
 

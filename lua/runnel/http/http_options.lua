@@ -47,7 +47,7 @@ local KNOWN = {
   get = set_of(OWN, AGAIN, libcurls),
   request = set_of(OWN, AGAIN, SENDING, { "url" }, libcurls),
   stream = set_of(OWN, SENDING, { "buffer", "idle" }, libcurls),
-  proxy = set_of({ "connect_timeout", "idle" }, libcurls),
+  proxy = set_of({ "behind_proxy", "connect_timeout", "idle", "keep_host", "max_message", "on_error" }, libcurls),
 }
 
 for _, name in ipairs { "certificates", "fail", "size", "timeout" } do KNOWN.events[name] = nil end
