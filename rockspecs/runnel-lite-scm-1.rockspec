@@ -11,8 +11,8 @@ description = {
 }
 dependencies = { "lua >= 5.1, < 5.6" }
 build = {
-  type = "builtin",
-  modules = {
+  type = "none", -- "builtin" installs all that is in the directory lua
+  install = { lua = {
     ["runnel.lite"] = "lua/runnel/lite.lua",
     ["runnel.lite.fake_copas"] = "lua/runnel/lite/fake_copas.lua",
     ["runnel.lite.fake_socket"] = "lua/runnel/lite/fake_socket.lua",
@@ -24,5 +24,5 @@ build = {
     ["runnel.lite.nvim"] = "lua/runnel/lite/nvim.lua",
     ["runnel.lite.process"] = "lua/runnel/lite/process.lua",
     ["runnel.lite.testing"] = "lua/runnel/lite/testing.lua",
-  },
+  } },
 }

@@ -4,10 +4,11 @@ local LUA = os.getenv "LUA" or "lua5.4"
 local PAGES = { "channels", "go-blocks", "scopes", "alts", "pipelines", "operations", "time", "lite" }
 
 -- What some programs use that the other engine does not have: functions and options.
-local ONLY_RUNNEL = { "ps", "supervise", "frontier", "batch", "latest", "after", "timeout", "key", "tries", "share" }
+local ONLY_RUNNEL = { "ps", "supervise", "frontier", "batch", "latest", "after", "timeout", "key", "tries", "share",
+  "shield", "rename" }
 local ONLY_LITE = { "host" }
 -- What a program prints that shows a difference which docs/manual/lite.md names: lite interrupts no go block.
-local DIFFERS = "another one runs after %d+ takes"
+local DIFFERS = { "another one runs after %d+ takes", "^table: 0x" } -- the second: explore's result has no text in lite
 
 -- The programs of examples that need only what lite has, with their arguments.
 local EXAMPLES = { "sieve.lua", "wordcount.lua docs/manual/lite.md", "pubsub.lua a=/dev/stdout" }
@@ -32,8 +33,7 @@ end
 
 -- The name in `names` that an error says is missing.
 local function missing(text, names)
-  local err = text:match "error: ([^\n]+)"
-  local name = err and (err:match "attempt to call a nil value %(field '(%w+)'%)" or err:match 'unknown option "(%w+)"')
+  local name = text:match "attempt to call a nil value %(field '(%w+)'%)" or text:match 'unknown option "(%w+)"'
   for _, known in ipairs(names) do if name == known then return name end end
 end
 
@@ -46,13 +46,13 @@ describe("a program for runnel.lite", function()
       local name = missing(on_lite[place], ONLY_RUNNEL) or missing(on_runnel[place], ONLY_LITE)
       if name then
         lacking[name] = true
-      elseif not on_lite[place]:find(DIFFERS) then
+      elseif not (on_lite[place]:find(DIFFERS[1]) or on_lite[place]:find(DIFFERS[2])) then
         assert.equal(on_runnel[place], on_lite[place], place)
         assert.is_nil(on_lite[place]:find "error: ", place)
         same = same + 1
       end
     end
-    assert.is_true(same >= 25, text)
+    assert.is_true(same >= 20, text)
     for _, name in ipairs(ONLY_RUNNEL) do assert.is_true(lacking[name], name) end -- else it need not be in the list
   end)
 
