@@ -9,9 +9,9 @@
 .DEFAULT_GOAL := all
 
 LUA    ?= lua5.4
-OPTIMIZED = -O3 -fno-plt $(LTO)
+OPTIMIZED = $(if $(PARTS),-Os,-O3) -fno-plt $(LTO)
 CFLAGS ?= $(OPTIMIZED)
-BUILD  ?= build
+BUILD  ?= build$(if $(PARTS),/parts)
 SPEC   ?= spec
 
 PREFIX ?= /usr/local
@@ -63,7 +63,7 @@ HOST_LDFLAGS   = -Wl,-E
 LIBRARY        = librunnel.so.$(ABI)
 LIBRARY_LINK   = librunnel.so
 LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
-STAYS          = -Wl,-z,nodelete # a module with threads of its own must not be unloaded
+STRIPPED       = $(if $(PARTS),-Wl$(comma)-s)
 endif
 
 # The module is everything that other C modules may use. The library adds the Lua modules (csrc/librunnel), the
@@ -116,7 +116,7 @@ $(1)_MODULE  := $(if $(if $(4),$(call has,$(4)),yes),$(BUILD)/runnel/$(2))
 C_MODULES    += $(2)
 $(BUILD)/runnel/$(2): $$($(1)_OBJECTS) $$(COUNTS)
 	@mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(CFLAGS) $$(LDFLAGS) $$(MODULE_LDFLAGS) $$(STAYS) $$(COUNTED) -o $$@ $$^ $$($(1)_LIBS) -pthread
+	$$(Q)$$(CC) $$(CFLAGS) $$(LDFLAGS) $$(MODULE_LDFLAGS) $$(COUNTED) -o $$@ $$^ $$($(1)_LIBS) -pthread
 -include $$($(1)_OBJECTS:.o=.d)
 endef
 
@@ -129,7 +129,7 @@ $(eval $(call c_module,HTTP,http/curl.so,csrc/http/client/*.c,curl/curl.h zlib.h
 $(eval $(call c_module,HTTPD,http/core.so,csrc/http/server/*.c))
 $(eval $(call c_module,SQLITE,sqlite/core.so,csrc/sqlite/*.c,sqlite3.h,-lsqlite3))
 $(eval $(call c_module,MONITOR,monitor/core.so,csrc/monitor/*.c $(ENGINE),,,$(BUILD)/obj/monitor_assets.o))
-$(eval $(call c_module,WEBSOCKET,websocket/core.so,csrc/websocket/*.c,wslay/wslay.h zlib.h,-lwslay -lz))
+$(eval $(call c_module,WEBSOCKET,websocket/core.so,csrc/websocket/*.c,zlib.h,-lz))
 
 MONITOR_ASSETS   = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*)) lua/runnel/profile/flame.lua
 OPTIONAL_MODULES = $(TLS_MODULE) $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_MODULE) $(SQLITE_MODULE) $(MONITOR_MODULE) $(WEBSOCKET_MODULE)
@@ -174,7 +174,7 @@ define MODULES_LEFT_OUT
 $(call left_out,$(TLS_MODULE),TLS (runnel.tls),OpenSSL,libssl-dev)
 $(call left_out,$(NATS_MODULE),runnel.nats,libnats,libnats-dev)
 $(call left_out,$(HTTP_MODULE),the client of runnel.http,libcurl and zlib,libcurl4-openssl-dev zlib1g-dev)
-$(call left_out,$(WEBSOCKET_MODULE),WebSocket (http.websocket and req:websocket),libwslay and zlib,libwslay-dev zlib1g-dev)
+$(call left_out,$(WEBSOCKET_MODULE),WebSocket (http.websocket and req:websocket),zlib,zlib1g-dev)
 $(call left_out,$(SQLITE_MODULE),runnel.sqlite and runnel.store,libsqlite3,libsqlite3-dev)
 endef
 
@@ -208,14 +208,30 @@ $(BUILD)/obj/%.o: $(BUILD)/%.c Makefile $(LUA_KIND)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
+ifdef PARTS # small, but what runs at each operation is fast
+$(foreach folder,base core lifetimes channels blocks,$(BUILD)/obj/$(folder)/%.o): OPTIMIZED = -O2 -fno-plt $(LTO)
+endif
+
 # A C++ exception that passes through it is noticed (capi/api.c).
 $(BUILD)/obj/capi/api.o $(BUILD)/obj/hidden/capi/api.o: CPPFLAGS += -fexceptions
 
+# The library has the modules without comments; with PARTS only those that the parts need (scripts/parts.lua), and other
+# modules are said to be left out.
 LUA_FILES = $(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*'))
-$(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
+PARTS_KIND = $(BUILD)/obj/parts-of-library/$(or $(subst $() ,_,$(strip $(PARTS))),all)
+$(BUILD)/modules.c: scripts/embed.lua scripts/bare_lua.lua scripts/parts.lua $(LUA_FILES) $(PARTS_KIND)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua runnel_modules librunnel/modules.h $(LUA_FILES) > $@.new
+	$(Q)$(LUA) scripts/parts.lua '$(or $(PARTS),all)' $(LUA_FILES) > $(BUILD)/modules.list
+	$(Q)$(LUA) scripts/embed.lua --bare runnel_modules librunnel/modules.h $$(cat $(BUILD)/modules.list) > $@.new
 	@mv $@.new $@
+$(PARTS_KIND):
+	@rm -rf $(@D)
+	@mkdir -p $(@D)
+	@touch $@
+ifdef PARTS
+$(BUILD)/obj/librunnel/open.o $(BUILD)/obj/hidden/librunnel/open.o: $(PARTS_KIND)
+$(BUILD)/obj/librunnel/open.o $(BUILD)/obj/hidden/librunnel/open.o: CPPFLAGS += -DRUNNEL_PARTS='"$(PARTS)"'
+endif
 
 # What the prompt's :doc shows, and the index in which it and the site search.
 DOC_TABLES = $(BUILD)/runnel.host.manual_tables.lua
@@ -235,15 +251,16 @@ $(BUILD)/compiler: scripts/san_lua.c Makefile $(LUA_KIND)
 	@mkdir -p $(@D)
 	$(NEEDS)$(Q)$(CC) -std=c11 -D_POSIX_C_SOURCE=200809L $(LUA_CFLAGS) -O1 -o $@ $< $(HOST_LUA_LIBS) $(SYSTEM_LIBS)
 
-EMBED_IN_HOST = $(if $(BYTECODE),$(BUILD)/compiler scripts/embed.lua --compiled,$(LUA) scripts/embed.lua)
+EMBED_IN_HOST = $(if $(PARTS),$(LUA) scripts/embed.lua --bare,$(if $(BYTECODE),$(BUILD)/compiler scripts/embed.lua --compiled,$(LUA) scripts/embed.lua))
+DOCUMENTS     = $(if $(PARTS),,$(DOC_TABLES) $(DOC_INDEX))
 COMPILER      = $(if $(BYTECODE),$(BUILD)/compiler)
 $(BUILD)/compiled_modules.c: $(LUA_FILES) scripts/embed.lua $(COMPILER)
 	@mkdir -p $(@D)
 	$(Q)$(EMBED_IN_HOST) runnel_modules librunnel/modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
-$(BUILD)/host_modules.c: $(HOST_LUA_FILES) $(DOC_TABLES) $(DOC_INDEX) scripts/embed.lua $(COMPILER)
+$(BUILD)/host_modules.c: $(HOST_LUA_FILES) $(DOCUMENTS) scripts/embed.lua $(COMPILER)
 	@mkdir -p $(@D)
-	$(Q)$(EMBED_IN_HOST) host_modules librunnel/modules.h $(HOST_LUA_FILES) $(DOC_TABLES) $(DOC_INDEX) > $@.new
+	$(Q)$(EMBED_IN_HOST) host_modules librunnel/modules.h $(HOST_LUA_FILES) $(DOCUMENTS) > $@.new
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)
@@ -261,20 +278,30 @@ $(BUILD)/bin/runnel: $(HOST_OBJECTS) $(HOST_LINKED) $(COUNTS)
 # scripts/static_libraries builds: Debian's cannot be linked (docs/manual/build.md).
 static_part = $(if $(and $($(1)_MODULE),$(or $(if $(2),,yes),$(call all_of,$(2),$(call archives,$(2))))),$(1))
 STATIC_PARTS   = $(call static_part,HTTPD) $(call static_part,MONITOR) $(call static_part,SQLITE,sqlite3) \
-                 $(call static_part,TLS,ssl crypto) $(call static_part,WEBSOCKET,wslay z) \
+                 $(call static_part,TLS,ssl crypto) $(call static_part,WEBSOCKET,z) \
                  $(call static_part,NATS,nats ssl crypto) \
                  $(if $(wildcard $(STATIC_FOLDER)/libcurl.a),$(call static_part,HTTP,$(CURL_AND_NEEDS)))
 CURL_AND_NEEDS = curl psl idn2 unistring nghttp2 ssl crypto z
 with_uv        = $(call all_of,lua$(LUA_VERSION)-luv $(1),$(call archives,lua$(LUA_VERSION)-luv $(1)))
 STATIC_LUV     = $(or $(call with_uv,uv),$(call with_uv,uv_a))
 STATIC_OBJECTS = $(STATIC_PARTS:%=$(BUILD)/static/%.o)
-STATIC_LIBS    = $(STATIC_LUV) $(call archives,sqlite3 nats wslay $(CURL_AND_NEEDS)) $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS)
+STATIC_LIBS    = $(STATIC_LUV) $(call archives,sqlite3 nats $(CURL_AND_NEEDS)) $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS)
 .PHONY: static
 static: $(BUILD)/bin/runnel-static ## build an executable that needs not even the C library: build/bin/runnel-static
 	@echo 'built: $< (linked into it: $(if $(STATIC_LUV),luv )$(STATIC_PARTS))'
 
+# The same with parts that need no library, for machines with little room. $*: of check-system-NAME.
+SMALL_PARTS  = rn flow json csv xf core_async driver profile
+SMALL_STATIC = PARTS='$(SMALL_PARTS)' EDIT= HOST_EDIT_LIBS= BYTECODE= STATIC_PARTS= STATIC_LUV= \
+  CFLAGS='-Os -s -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -Wl,--gc-sections \
+  $(if $(filter musl,$*),-fno-exceptions)'
+.PHONY: static-small
+static-small: ## one of about 2 MB, with SMALL_PARTS only: scripts, without C modules, the prompt and documents: build/small/bin/runnel-static
+	$(THEN) build/small/bin/runnel-static BUILD=build/small $(SMALL_STATIC)
+	@echo 'built: build/small/bin/runnel-static'
+
 .PHONY: static-libraries
-static-libraries: ## build libcurl, libnats and libwslay as archives, for make static
+static-libraries: ## build libcurl and libnats as archives, for make static
 	$(SETUP) static
 	@scripts/static_libraries $(STATIC_FOLDER)
 
@@ -303,11 +330,14 @@ $(BUILD)/bin/runnel-static: $(filter-out %/linked.o,$(HOST_OBJECTS)) $(BUILD)/st
 
 # The library for C programs, shared and static. The archive has one object, with the names of runnel.h only; a shared
 # library that it is linked into does not export them.
-.PHONY: library
+.PHONY: library librunnel
 library: $(BUILD)/$(LIBRARY) $(BUILD)/librunnel.a $(BUILD)/runnel.pc
 
+librunnel: library ## the library for C programs only; PARTS="rn flow": with these parts, small, into build/parts/
+	@echo 'built in $(BUILD)/: $(LIBRARY), librunnel.a$(if $(PARTS),$(comma) with: $(PARTS))'
+
 $(BUILD)/$(LIBRARY): $(LIB_OBJECTS)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LIBRARY_FLAGS) -o $@ $(LIB_OBJECTS) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LIBRARY_FLAGS) $(STRIPPED) -o $@ $(LIB_OBJECTS) $(LIBS)
 
 EXPORTING       = capi/% librunnel/open lua/state/open
 ARCHIVE_OBJECTS = $(foreach name,$(LIB_OBJECTS:$(BUILD)/obj/%.o=%),$(BUILD)/obj/$(if $(filter $(EXPORTING),$(name)),hidden/)$(name).o)
@@ -498,29 +528,16 @@ install-lua-modules:
 	  install -d "$$(dirname "$(LUADIR)/$$file")" && install -m 644 "lua/$$file" "$(LUADIR)/$$file" || exit; \
 	done
 
-# The rocks. The rock `runnel` has all Lua modules, and the C modules that need no library; each other one has a C module
-# that needs one. LuaRocks runs these two rules (their rockspecs). It may build for another Lua than `make` has built
-# for here, so it builds everything anew, into a folder of its own.
-ROCK ?= runnel
-C_OF_runnel      = core.so $(patsubst $(BUILD)/runnel/%,%,$(HTTPD_MODULE) $(MONITOR_MODULE))
-C_OF_runnel-http = $(HTTP_MODULE:$(BUILD)/runnel/%=%)
-C_OF_runnel-nats = $(NATS_MODULE:$(BUILD)/runnel/%=%)
-C_OF_runnel-tls  = $(TLS_MODULE:$(BUILD)/runnel/%=%)
-C_OF_runnel-websocket = $(WEBSOCKET_MODULE:$(BUILD)/runnel/%=%)
-C_OF_runnel-sqlite = $(SQLITE_MODULE:$(BUILD)/runnel/%=%)
-NEEDED_BY_runnel-http = libcurl and zlib (Debian: libcurl4-openssl-dev zlib1g-dev)
-NEEDED_BY_runnel-nats = libnats (Debian: libnats-dev)
-NEEDED_BY_runnel-tls  = OpenSSL (Debian: libssl-dev)
-NEEDED_BY_runnel-websocket = libwslay and zlib (Debian: libwslay-dev zlib1g-dev)
-NEEDED_BY_runnel-sqlite = libsqlite3 (Debian: libsqlite3-dev)
-C_OF_ROCK = $(or $(C_OF_$(ROCK)),$(error $(if $(NEEDED_BY_$(ROCK)),The rock $(ROCK) needs the headers of \
-              $(NEEDED_BY_$(ROCK)),There is no rock $(ROCK))))
+# The rocks (packaging/rocks.lua). LuaRocks builds them without make, except the one with the monitor's C module, whose
+# page is made into a file of C first: it runs these two rules. It may build for another Lua than `make` has built for
+# here, so it builds everything anew, into a folder of its own.
+ROCK = BUILD=build/rock CFLAGS='$(OPTIMIZED) $(CFLAGS)'
 .PHONY: rock install-rock
 rock:
 	@rm -rf build/rock
-	$(THEN) $(C_OF_ROCK:%=build/rock/runnel/%) BUILD=build/rock CFLAGS='$(OPTIMIZED) $(CFLAGS)'
+	$(THEN) build/rock/runnel/monitor/core.so $(ROCK)
 install-rock:
-	$(THEN) install-c-modules $(if $(filter runnel,$(ROCK)),install-lua-modules) INSTALLED='$(C_OF_ROCK)' BUILD=build/rock
+	$(THEN) install-c-modules INSTALLED=monitor/core.so $(ROCK)
 
 # A release: the archive of the last commit, which builds without git, its checksum, and the changes of this version. In
 # an unpacked archive, which is no repository, it is an archive of the files there.
@@ -554,6 +571,14 @@ deb: ## build Debian's packages of the last commit into build/deb/
 run-deb:
 	$(Q)scripts/debian_package $(DIST).tar.gz $(BUILD)/deb
 	@echo 'written: the packages $(BUILD)/deb/*.deb'
+
+# What programs of this version leave on disk and send, for the specs of later versions. With paths that say nothing of
+# this machine.
+.PHONY: fixtures
+fixtures: modules ## write spec/fixtures/VERSION, the files by which specs know what this version writes; for a release
+	@mkdir -p spec/fixtures/$(VERSION)
+	@test -e spec/fixtures/$(VERSION)/program.lua || cp "$$(ls -d spec/fixtures/*/ | sort -V | tail -n 1)program.lua" spec/fixtures/$(VERSION)/
+	@LUA_PATH='lua/?.lua;lua/?/init.lua;;' $(LUA) spec/fixtures/make.lua $(VERSION)
 
 # The addresses of the project, in packaging/project and in the files that are made from it.
 .PHONY: project check-addresses

@@ -22,7 +22,6 @@ local KNOWN <const> = {
   z = { "zlib", "Zlib", "https://zlib.net/" },
   nats = { "nats.c", "Apache-2.0", "https://github.com/nats-io/nats.c" },
   sqlite3 = { "SQLite", "blessing", "https://sqlite.org/" },
-  wslay = { "wslay", "MIT", "https://github.com/tatsuhiro-t/wslay" },
   nghttp2 = { "nghttp2", "MIT", "https://nghttp2.org/" },
   psl = { "libpsl", "MIT", "https://github.com/rockdaboot/libpsl" },
   idn2 = { "libidn2", GNU, "https://www.gnu.org/software/libidn/" },

@@ -17,6 +17,8 @@ const LINES = [
 ];
 
 const INSTALL = [
+  ["A Debian package, and the first message",
+    `sudo apt install ./runnel_*.deb && runnel -e 'print(require("runnel").go(string.upper, "hello"):take())'`],
   ["Debian, Ubuntu", "sudo apt install gcc libc6-dev make lua5.4 liblua5.4-dev libedit-dev && make && sudo make install"],
   ["Fedora", "sudo dnf install gcc make lua lua-devel libedit-devel && make LUA=lua && sudo make LUA=lua install"],
   ["macOS", "brew install lua@5.4 libedit && make && sudo make install"],

@@ -148,6 +148,11 @@ describe("csv", function()
     end
   end)
 
+  it("writes floats with the fewest digits that are read back as the same", function()
+    assert.equal("0.1,0.30000000000000004,3.141592653589793,123456789012345.0,2.0,7\r\n",
+      csv.encode { { 0.1, 0.1 + 0.2, math.pi, 123456789012345.0, 2.0, 7 } })
+  end)
+
   if has_python then
     it("reads what Python's csv reads, and writes what it can read", function()
       local cases = {}

@@ -47,11 +47,11 @@ describe("the Makefile #heavy", function()
 
   -- CC=true finds every header, CC=false none.
   local LIBRARIES = { "libssl%-dev", "libnats%-dev", "libcurl4%-openssl%-dev zlib1g%-dev",
-    "libwslay%-dev zlib1g%-dev", "libsqlite3%-dev" }
+    "zlib1g%-dev", "libsqlite3%-dev" }
   for _, case in ipairs {
     { "all", { "core", "tls/core", "nats/core", "http/curl", "http/core", "sqlite/core", "monitor/core",
       "websocket/core" }, LIBRARIES },
-    { "rock", { "core", "http/core", "monitor/core" }, {} },
+    { "rock", { "monitor/core" }, {} },
   } do
     local target, modules, libraries = table.unpack(case)
     it(("builds C modules whose headers are there: make %s"):format(target), function()
@@ -63,7 +63,7 @@ describe("the Makefile #heavy", function()
 
     it(("leaves out the others, and says what to install: make %s"):format(target), function()
       local printed = commands("", "FOUND=yes CC=false " .. target)
-      assert.matches("%-o build/%w+/runnel/core%.so ", printed)
+      assert.matches("%-o build/%w+/runnel/monitor/core%.so ", printed)
       local plain = { core = true, ["http/core"] = true, ["monitor/core"] = true } -- those that need no library
       for module in printed:gmatch "%-o build/%w+/runnel/(%S+)%.so " do assert.is_true(plain[module], module) end
       for _, package in ipairs(libraries) do
@@ -88,9 +88,9 @@ describe("the Makefile #heavy", function()
       system:write("lib" .. name .. ".a", "")
     end
     own:write("libnats.a", "")
-    assert.equal("HTTPD MONITOR NATS TLS", linked())
+    assert.equal("HTTPD MONITOR NATS TLS WEBSOCKET", linked())
     own:write("libcurl.a", "")
-    assert.equal("HTTP HTTPD MONITOR NATS TLS", linked())
+    assert.equal("HTTP HTTPD MONITOR NATS TLS WEBSOCKET", linked())
   end)
 
   it("says what the specs with sanitizers would do, although their interpreter is not built", function()
@@ -107,22 +107,5 @@ describe("the Makefile #heavy", function()
       .. "'%s/obj/base/heap.o' 2>&1"):format(dir.path, dir.path)))
     local printed = pipe:read "a"
     assert.matches("The build needs a C compiler", printed)
-  end)
-
-  it("builds one C module for a rock that needs a library", function()
-    local modules = { ["runnel-http"] = "http/curl", ["runnel-nats"] = "nats/core", ["runnel-tls"] = "tls/core",
-      ["runnel-websocket"] = "websocket/core", ["runnel-sqlite"] = "sqlite/core" }
-    local shown = {}
-    for rock in pairs(modules) do shown[#shown + 1] = ("$(info %s: $(C_OF_%s))"):format(rock, rock) end
-    local printed = commands("", ("--eval='show: ; %s' FOUND=yes CC=true show rock ROCK=runnel-http"):format(
-      table.concat(shown)))
-    for rock, module in pairs(modules) do
-      assert.is_truthy(printed:find(("%s: %s.so\n"):format(rock, module), 1, true), printed)
-    end
-    assert.matches("%-o build/rock/runnel/http/curl%.so ", printed)
-    assert.equal(1, select(2, printed:gsub("%-o build/rock/runnel/", "")))
-    assert.matches("There is no rock runnel%-none", commands("", "FOUND=yes rock ROCK=runnel-none"))
-    assert.matches("The rock runnel%-nats needs the headers of libnats %(Debian: libnats%-dev%)",
-      commands("", "FOUND=yes CC=false rock ROCK=runnel-nats"))
   end)
 end)

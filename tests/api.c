@@ -1222,6 +1222,55 @@ static void shared_bad_input(void) {
 /* ---- out of memory ---- */
 
 /* Calls each function that allocates in Lua once; returns the first code that is not RUNNEL_OK. */
+static int reports; /* errors that were reported */
+
+static void count_report(void *data, const char *error, const char *where, const char *traceback) {
+  (void)error, (void)where, (void)traceback;
+  ++*(int *)data;
+}
+
+/* Waits that end by their limit, by an operation, and because nothing can come. */
+static int use_waits(lua_State *L, runnel_chan *ch, runnel_chan *other) {
+  const runnel_op takes[] = {{ch, 0}, {other, 0}}, puts[] = {{ch, -1}};
+  runnel_chan *timeout = NULL, *block = NULL;
+  int code, done;
+  if ((code = runnel_on_error(L, count_report, &reports)) != RUNNEL_OK) return code;
+  while ((code = runnel_poll(L, ch)) == RUNNEL_OK) lua_pop(L, 1);
+  if (code != RUNNEL_EMPTY) return code;
+  if ((code = runnel_alts(L, takes, 2, 0, 50, &done)) != RUNNEL_EMPTY) return code;
+  lua_pushinteger(L, 8);
+  code = runnel_alts(L, puts, 1, RUNNEL_PRIORITY, -1, &done);
+  lua_pop(L, 1);
+  if (code != RUNNEL_OK) return code;
+  if ((code = runnel_take(L, ch, 1000)) != RUNNEL_OK) return code;
+  if (lua_tointeger(L, -1) != 8) memory_die("another value was taken");
+  lua_pop(L, 1);
+  if ((code = runnel_timeout(L, 50, &timeout)) != RUNNEL_OK) return code;
+  if ((code = runnel_take(L, timeout, -1)) != RUNNEL_CLOSED) return code;
+  lua_pushcfunction(L, luaopen_base);
+  if ((code = runnel_go(L, 0, &block)) != RUNNEL_OK) return code;
+  if ((code = runnel_cancel(L, block, "a reason that is not in the state yet")) != RUNNEL_OK) return code;
+  if ((code = runnel_chan_release(L, timeout)) != RUNNEL_OK) return code;
+  return runnel_step(L, 100, NULL) < RUNNEL_OK ? RUNNEL_NO_MEMORY : RUNNEL_OK;
+}
+
+/* Values that are taken without a state. */
+static int use_values(lua_State *L, runnel_shared *sh) {
+  static const char text[] = "a string that is put, and taken by no state";
+  runnel_value *value = NULL;
+  int code = runnel_shared_take(sh, 10, &value);
+  if (code == RUNNEL_OK || value) memory_die("a value has come");
+  if (code != RUNNEL_EMPTY) return code;
+  if ((code = runnel_shared_put_bytes(sh, text, sizeof text, 0)) != RUNNEL_OK) return code;
+  if ((code = runnel_shared_take(sh, 0, &value)) == RUNNEL_OK) {
+    code = runnel_value_push(L, value);
+    if (code == RUNNEL_OK) lua_pop(L, 1);
+    if (memcmp(value->as.bytes.start, text, sizeof text) != 0) memory_die("the value has changed");
+    (void)runnel_value_release(value);
+  }
+  return code;
+}
+
 static int use_all(lua_State *L, runnel_port **port, runnel_shared **sh) {
   runnel_chan *ch = NULL, *same = NULL, *result = NULL;
   runnel_reader *reader = NULL;
@@ -1255,6 +1304,8 @@ static int use_all(lua_State *L, runnel_port **port, runnel_shared **sh) {
     return code;
   if ((code = runnel_poll(L, same)) != RUNNEL_OK) return code;
   lua_pop(L, 1);
+  if ((code = use_waits(L, ch, same)) != RUNNEL_OK) return code;
+  if ((code = use_values(L, *sh)) != RUNNEL_OK) return code;
   if ((code = runnel_shared_close(*sh, "a reason that needs memory of its own")) != RUNNEL_OK) return code;
   return runnel_chan_close(L, ch, "a reason of its own");
 }
@@ -1289,6 +1340,29 @@ static void attempt(void *data) {
   if (sh) (void)runnel_shared_release(sh);
 }
 
+/* A take with a limit, for which a value comes while it waits: it gets it, or fails and leaves it there. */
+static void attempt_take(void *data) {
+  Memory *m = (Memory *)data;
+  static const luaL_Reg no_modules[] = {{NULL, NULL}};
+  memory_now(m, 60, "api: memory of a take");
+  lua_State *L = memory_open(m, no_modules);
+  luaL_openlibs(L);
+  OK(runnel_open(L));
+  lua(L, "local rn = require 'runnel' ch = rn.chan() rn.go(function() rn.sleep(1) ch:put(5) end) rn.step()");
+  runnel_chan *ch = chan(L, "ch");
+  m->armed = true;
+  int code = runnel_take(L, ch, 10000000);
+  m->armed = false;
+  if (code != RUNNEL_OK) {
+    if (code != RUNNEL_NO_MEMORY || !m->refused) memory_die("code %d", code);
+    code = runnel_take(L, ch, 10000000);
+  }
+  if (code != RUNNEL_OK || lua_tointeger(L, -1) != 5 || lua_gettop(L) != 1) memory_die("code %d, then", code);
+  int64_t next;
+  if (runnel_step(L, 100, &next) != RUNNEL_IDLE) memory_die("something is left");
+  memory_close(L);
+}
+
 /* From the n-th allocation on each fails, for each n. */
 static void memory_runs_out(void) {
   static Scarce scarce;
@@ -1298,6 +1372,9 @@ static void memory_runs_out(void) {
   (void)memory_each(scarce.failing, MEMORY_ALL, &far, MEMORY_MOST, attempt, &scarce);
   scarce.failing = &scarce.own;
   (void)memory_each(scarce.failing, MEMORY_ALL, &far, MEMORY_MOST, attempt, &scarce);
+  if (memory_each(&scarce.state, MEMORY_ALL, &far, MEMORY_MOST, attempt_take, &scarce.state) < 5)
+    memory_die("a take with a limit has asked for no memory");
+  (void)memory_each(&scarce.state, 1, &far, MEMORY_MOST, attempt_take, &scarce.state);
   memory_release();
   memory_limit(0);
 }

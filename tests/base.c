@@ -121,15 +121,17 @@ static void a_queue_uses_the_room_of_what_was_taken(void) {
   bytes_free(&bytes);
 }
 
-static void an_empty_queue_keeps_little_memory(void) {
+static void an_empty_queue_has_no_memory(void) {
   Bytes bytes = {0};
+  char taken[8], text[] = "abc";
   CHECK(bytes_add(&bytes, "abc", 3));
   bytes_drop(&bytes, 3);
-  CHECK(bytes.start);
-  char large[BYTES_KEPT + 1] = {0};
-  CHECK(bytes_add(&bytes, large, sizeof large));
-  bytes_drop(&bytes, sizeof large);
-  CHECK(!bytes.start);
+  CHECK(!bytes.start && !bytes.capacity);
+  CHECK(bytes_add(&bytes, "abc", 3) && bytes_take(&bytes, taken, sizeof taken) == 3);
+  CHECK(!bytes.start && !bytes.capacity);
+  bytes = (Bytes){.start = text, .to = 3}; /* not from malloc */
+  bytes_drop(&bytes, 3);
+  CHECK(!bytes.start && !bytes.to);
 }
 
 static void bytes_move_to_another_queue(void) {
@@ -377,7 +379,7 @@ static void only_what_is_loaded_can_stay_loaded(void) {
 int main(void) {
   bytes_are_taken_in_the_order_in_which_they_were_added();
   a_queue_uses_the_room_of_what_was_taken();
-  an_empty_queue_keeps_little_memory();
+  an_empty_queue_has_no_memory();
   bytes_move_to_another_queue();
   an_array_that_would_be_too_large_does_not_grow();
   a_seed_that_would_be_zero_is_not();

@@ -232,7 +232,7 @@ run-host: $(BUILD)/host_parts run-base
 run-base: $(BUILD)/base
 	$(BUILD)/base
 
-check-embed: ## the programs in examples/embed, built outside the tree: plain, under valgrind, with the thread sanitizer
+check-embed: ## the programs in examples/embed, built outside the tree: plain, under valgrind, with the thread sanitizer, with parts of the library
 check-embed: NEEDED = embed
 check-embed: BUILT  = CC=gcc
 run-embed: export THREADS_SANITIZED := $(THREADS_SANITIZED)
@@ -240,6 +240,8 @@ run-embed:
 	rm -rf build/embed
 	$(THEN) install-library PREFIX='$(abspath build/embed/plain)' DESTDIR= >/dev/null
 	$(THEN) install-library PREFIX='$(abspath build/embed/tsan)' DESTDIR= $(RACES) >/dev/null
+	$(THEN) install-library PREFIX='$(abspath build/embed/core)' DESTDIR= PARTS=core >/dev/null
+	$(THEN) install-library PREFIX='$(abspath build/embed/parts)' DESTDIR= PARTS=rn >/dev/null
 	scripts/check_embed '$(abspath build/embed)'
 
 .PHONY: check-allocator
@@ -413,7 +415,7 @@ $(BUILD)/tls: $(BUILD)/tests/tls/tls.o $(SCENARIOS) $(OBJECTS) $(TLS_OBJECTS)
 # zlib's archive, if there is one, so that its allocations fail, too.
 WEBSOCKET_PARTS = $(filter $(BUILD)/obj/websocket/%,$(WEBSOCKET_OBJECTS))
 $(BUILD)/websocket_oom: $(BUILD)/tests/websocket/websocket_oom.o $(SCENARIOS) $(WEBSOCKET_PARTS)
-	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ -lwslay $(or $(call archives,z),-lz) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(or $(call archives,z),-lz) $(LIBS)
 
 $(BUILD)/websocket_fuzz: $(BUILD)/tests/websocket/websocket_fuzz.o $(filter-out %/module.o,$(WEBSOCKET_PARTS))
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(WEBSOCKET_LIBS)
@@ -480,6 +482,26 @@ check-long: ## all checks that take long; for a release
 .PHONY: check-release
 check-release: ## all checks of a release, from the archive, and one table (docs/releasing.md); ROWS: some of them; as root
 	+@scripts/check_release $(ROWS)
+
+# Other machines and another C library: the core, JSON and transducers, with Lua for each of them (scripts/foreign_lua).
+# Without the modules that need libraries, whose headers the compilers find, but not the libraries. musl-gcc is the
+# system's gcc with another C library, for which that has no code for exceptions.
+SYSTEMS = arm64 s390x i386 musl
+SYSTEM_SPECS = spec/core spec/json_spec.lua spec/xf_spec.lua
+.PHONY: check-systems $(SYSTEMS:%=check-system-%)
+check-systems: $(SYSTEMS:%=check-system-%) ## the specs of the core for arm64, s390x (by qemu), i386 and musl, and static executables; or check-system-NAME
+$(SYSTEMS:%=check-system-%): check-system-%:
+	$(SETUP) systems
+	@scripts/foreign_lua $* build/systems/$*
+	+@LUA_PATH='$(CURDIR)/build/systems/$*/modules/?.lua;;' LUA_CPATH='$(CURDIR)/build/systems/$*/modules/?.so' \
+	  $(MAKE) --no-print-directory run-specs SPEC='$(if $(filter spec,$(SPEC)),$(SYSTEM_SPECS),$(SPEC))' SPEC_LIMIT=900 \
+	  BUILD=build/systems/$*/build $(call FOREIGN,$*) LUA=$(CURDIR)/build/systems/$*/lua \
+	  RUNNEL=$(CURDIR)/build/systems/$*/runnel CFLAGS='-O2 $(if $(filter musl,$*),-fno-exceptions)'
+	+@$(MAKE) --no-print-directory build/systems/$*/static/bin/runnel-static \
+	  BUILD=build/systems/$*/static $(call FOREIGN,$*) $(SMALL_STATIC)
+	@scripts/foreign_lua --hello $* build/systems/$*/static/bin/runnel-static
+FOREIGN = CC=$$(scripts/foreign_lua $(1)) BYTECODE= has= \
+  LUA_CFLAGS=-I$(CURDIR)/build/systems/$(1)/include LUA_LIBS=$(CURDIR)/build/systems/$(1)/liblua.a
 
 # A process for each file: after another file the analyzer takes each va_list for uninitialized.
 .PHONY: check-analyzer

@@ -7,12 +7,13 @@
 
 #include "base/grow.h"
 
-/* A queue that is all zeros is empty. */
+/* A queue that is all zeros is empty. One from which all bytes are taken frees its memory: most queues are of connections
+   that wait. */
 typedef struct Bytes {
-  char *start;     /* from malloc; NULL before the first bytes */
+  char *start;     /* the memory; NULL: none */
   size_t from;     /* offset of the first byte that has not been taken */
   size_t to;       /* offset behind the last byte */
-  size_t capacity; /* size of the memory, in bytes */
+  size_t capacity; /* size of the memory, in bytes; 0: it is not from malloc, and no bytes are added */
 } Bytes;
 
 /* The number of bytes in the queue. */
@@ -24,9 +25,9 @@ static inline const char *bytes_first(const Bytes *bytes) { return bytes->start 
 /* Removes all bytes, but keeps the memory. */
 static inline void bytes_clear(Bytes *bytes) { bytes->from = bytes->to = 0; }
 
-/* Frees the memory. */
+/* Frees the memory, unless it has none of its own: then its capacity is 0. */
 static inline void bytes_free(Bytes *bytes) {
-  free(bytes->start);
+  if (bytes->capacity) free(bytes->start);
   *bytes = (Bytes){0};
 }
 
@@ -61,23 +62,17 @@ static inline bool bytes_move(Bytes *to, Bytes *from) {
   return true;
 }
 
-/* An empty queue keeps its memory if it has at most this many bytes. */
-enum { BYTES_KEPT = 4096 };
-
 /* Removes bytes from the front. */
 static inline void bytes_drop(Bytes *bytes, size_t size) {
   bytes->from += size;
-  if (bytes_length(bytes) > 0) return;
-  bytes_clear(bytes);
-  if (bytes->capacity > BYTES_KEPT) bytes_free(bytes);
+  if (bytes->from == bytes->to) bytes_free(bytes);
 }
 
 /* Moves at most `size` bytes from the front to `to`; returns their number. */
 static inline size_t bytes_take(Bytes *bytes, char *to, size_t size) {
   size_t n = bytes_length(bytes) < size ? bytes_length(bytes) : size;
   if (n) memcpy(to, bytes->start + bytes->from, n);
-  bytes->from += n;
-  if (bytes->from == bytes->to) bytes_clear(bytes);
+  bytes_drop(bytes, n);
   return n;
 }
 

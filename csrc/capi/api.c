@@ -3,14 +3,11 @@
 
 #include <errno.h>
 #include <lauxlib.h>
-#include <limits.h>
 #include <string.h>
 
 #include "base/wakeup.h"
 #include "blocks/driver.h"
-#include "blocks/go.h"
 #include "blocks/sched.h"
-#include "capi/hold.h"
 #include "core/sched_wakeup.h"
 #include "errors/unhandled.h"
 #include "port/reader.h"
@@ -56,7 +53,6 @@ static int perform(lua_State *L) {
   if (S->inside == left_text) return luaL_error(L, "a C++ exception has left a call of runnel: close the lua_State");
   call->sched = S;
   int n = call->body(L, S, call);
-  tell_ready(S);
   if (n != API_MESSAGE) return n;
   lua_replace(L, lua_upvalueindex(AT_MESSAGE));
   return 0;
@@ -103,6 +99,7 @@ int api_call(lua_State *L, int n, Call *call) {
   lua_rotate(L, base + 1, 3);
   WHEN_LEFT(on_left) Call *watched = call;
   int status = lua_pcall(L, n + 1, LUA_MULTRET, base + 1);
+  if (watched->sched) tell_ready(watched->sched); /* also after an error, which may have ended a step */
   watched->sched = NULL;
   if (status == LUA_OK) {
     lua_remove(L, base + 1);
@@ -111,12 +108,14 @@ int api_call(lua_State *L, int n, Call *call) {
   /* The core raises this where malloc fails. */
   const char *message = lua_tostring(L, -1);
   bool no_memory = status == LUA_ERRMEM || (message && strcmp(message, "not enough memory") == 0);
+  /* A wait of api_wait.c for which nothing can come any more: only inspect_raise_deadlock raises this. */
+  bool is_deadlock = call->operation && message && strstr(message, "deadlock: runnel_");
   lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
   lua_insert(L, -2);
   lua_setupvalue(L, -2, AT_MESSAGE);
   (void)take_reader_error(L);
   lua_settop(L, base);
-  return no_memory ? RUNNEL_NO_MEMORY : RUNNEL_RAISED;
+  return no_memory ? RUNNEL_NO_MEMORY : is_deadlock ? RUNNEL_IDLE : RUNNEL_RAISED;
 }
 
 const char *runnel_strerror(int code) {
@@ -165,29 +164,6 @@ void api_open(lua_State *L) {
 
 /* ---- running ---- */
 
-static int go(lua_State *L, Sched *S, Call *call) {
-  if (!lua_isfunction(L, API_VALUES) && luaL_getmetafield(L, API_VALUES, "__call") == LUA_TNIL) {
-    return api_code(call, RUNNEL_BAD_ARGUMENT);
-  }
-  lua_settop(L, API_VALUES + call->option);
-  runnel_chan *hold = NULL;
-  if (call->hold) { /* first: once the go block exists, nothing may fail */
-    lua_pushnil(L);
-    hold = api_hold(L);
-  }
-  go_spawn(L, S, call->option);
-  if (call->hold) {
-    api_set_hold(L, hold);
-    *call->hold = hold;
-  }
-  return 0;
-}
-
-int runnel_go(lua_State *L, int nargs, runnel_chan **result) {
-  if (nargs < 0 || nargs == INT_MAX) return RUNNEL_BAD_ARGUMENT; /* the function counts, too */
-  return api_call(L, nargs + 1, &(Call){.body = go, .option = nargs, .hold = result});
-}
-
 /* Hands the result of sched_next to the caller. If the scheduler is idle, the next thing to do may be to report an
    unhandled error. */
 static int tell_next(const Sched *S, Call *call, int64_t ns) {
@@ -208,8 +184,7 @@ int runnel_step(lua_State *L, int64_t resumes, int64_t *next_us) {
 
 int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us) {
   if (us < 0) return RUNNEL_BAD_ARGUMENT;
-  int64_t ns = us < INT64_MAX / 2000 ? us * 1000 : INT64_MAX / 2;
-  return api_call(L, 0, &(Call){.body = step, .resumes = INT64_MAX, .ns = ns, .next_us = next_us});
+  return api_call(L, 0, &(Call){.body = step, .resumes = INT64_MAX, .ns = api_ns(us), .next_us = next_us});
 }
 
 static int next(lua_State *L, Sched *S, Call *call) {

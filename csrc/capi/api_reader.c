@@ -26,16 +26,19 @@ int runnel_reader_open(lua_State *L, void (*ready)(void *data), void *data, runn
   return code;
 }
 
-int runnel_reader_watch(runnel_reader *reader, int fd) {
-  if (!reader) return RUNNEL_BAD_ARGUMENT;
-  int error = reader_watch(reader, fd);
+int runnel_reader_watch_for(runnel_reader *reader, int fd, int events) {
+  _Static_assert((int)RUNNEL_READABLE == (int)READER_READ && (int)RUNNEL_WRITABLE == (int)READER_WRITE, "the same");
+  if (!reader || events < 1 || events > (RUNNEL_READABLE | RUNNEL_WRITABLE)) return RUNNEL_BAD_ARGUMENT;
+  int error = reader_watch(reader, fd, (unsigned)events);
   if (error) errno = error;
   return error ? RUNNEL_RAISED : RUNNEL_OK;
 }
 
+int runnel_reader_watch(runnel_reader *reader, int fd) { return runnel_reader_watch_for(reader, fd, RUNNEL_READABLE); }
+
 int runnel_reader_close(runnel_reader *reader) {
   if (!reader) return RUNNEL_BAD_ARGUMENT;
-  (void)reader_watch(reader, -1);
+  (void)reader_watch(reader, -1, READER_READ);
   wakeup_release(reader->wakeup);
   free(reader);
   return RUNNEL_OK;

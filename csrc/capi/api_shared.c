@@ -1,9 +1,10 @@
 /* capi/api_shared.c: shared channels in the C API; see runnel.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "capi/api.h"
 #include "shared/blocking.h"
-#include "states/shared_handle.h"
+#include "states/shared_pack.h"
 
 /* A reference is the channel itself, with a hold. */
 static SharedChan *chan_of(runnel_shared *shared) { return (SharedChan *)(void *)shared; }
@@ -76,8 +77,7 @@ static int put(runnel_shared *shared, SharedValue value, int64_t us) {
     shared_value_drop(&value);
     return RUNNEL_BAD_ARGUMENT;
   }
-  int64_t ns = us < 0 ? -1 : us < INT64_MAX / 2000 ? us * 1000 : INT64_MAX / 2;
-  return codes[blocking_put(chan_of(shared), value, ns)];
+  return codes[blocking_put(chan_of(shared), value, api_ns(us))];
 }
 
 int runnel_shared_put_boolean(runnel_shared *shared, int b, int64_t us) {
@@ -97,4 +97,72 @@ int runnel_shared_put_bytes(runnel_shared *shared, const void *bytes, size_t siz
   if (!shared || (!bytes && size)) return RUNNEL_BAD_ARGUMENT;
   if (!shared_value_set_string(&value, (const char *)bytes, size, NULL)) return RUNNEL_NO_MEMORY;
   return put(shared, value, us);
+}
+
+/* ---- takes ---- */
+
+/* A value that was taken. */
+typedef struct Taken {
+  runnel_value value; /* what the program sees; its bytes are in `packed` */
+  SharedValue packed; /* as the channel had it */
+} Taken;
+
+static runnel_value show(const SharedValue *packed) {
+  switch ((SharedKind)packed->kind) {
+  case SHARED_FALSE:
+  case SHARED_TRUE:
+    return (runnel_value){.kind = RUNNEL_BOOLEAN, .as.boolean = packed->kind == SHARED_TRUE};
+  case SHARED_INTEGER:
+    return (runnel_value){.kind = RUNNEL_INTEGER, .as.integer = packed->as.integer};
+  case SHARED_NUMBER:
+    return (runnel_value){.kind = RUNNEL_NUMBER, .as.number = packed->as.number};
+  case SHARED_SHORT:
+    return (runnel_value){.kind = RUNNEL_BYTES, .as.bytes = {packed->as.text, packed->size}};
+  case SHARED_LONG:
+    return (runnel_value){.kind = RUNNEL_BYTES, .as.bytes = {packed->as.parcel->bytes, packed->as.parcel->size}};
+  case SHARED_PACKED:
+  case SHARED_CHAN:
+  case SHARED_NIL:
+    break;
+  }
+  return (runnel_value){.kind = RUNNEL_OTHER};
+}
+
+int runnel_shared_take(runnel_shared *shared, int64_t us, runnel_value **value) {
+  static const int codes[] = {[BLOCKING_DONE] = RUNNEL_OK,
+                              [BLOCKING_TIME] = RUNNEL_EMPTY,
+                              [BLOCKING_CLOSED] = RUNNEL_CLOSED,
+                              [BLOCKING_ALONE] = RUNNEL_IDLE,
+                              [BLOCKING_NO_MEMORY] = RUNNEL_NO_MEMORY};
+  if (value) *value = NULL;
+  if (!shared || !value) return RUNNEL_BAD_ARGUMENT;
+  Taken *taken = (Taken *)malloc(sizeof *taken); /* first: a value that was taken must not be lost */
+  if (!taken) return RUNNEL_NO_MEMORY;
+  int code = codes[blocking_take(chan_of(shared), &taken->packed, api_ns(us))];
+  bool is_any = taken->packed.kind != SHARED_NIL;
+  if (!is_any) {
+    free(taken);
+    return code;
+  }
+  taken->value = show(&taken->packed);
+  *value = &taken->value;
+  return code;
+}
+
+static int push_value(lua_State *L, Sched *S, Call *call) {
+  shared_pack_push(L, S, call->packed);
+  return 1;
+}
+
+int runnel_value_push(lua_State *L, const runnel_value *value) {
+  if (!value) return RUNNEL_BAD_ARGUMENT;
+  return api_call(L, 0, &(Call){.body = push_value, .packed = &CONTAINER_OF(value, const Taken, value)->packed});
+}
+
+int runnel_value_release(runnel_value *value) {
+  if (!value) return RUNNEL_OK;
+  Taken *taken = CONTAINER_OF(value, Taken, value);
+  shared_value_drop(&taken->packed);
+  free(taken);
+  return RUNNEL_OK;
 }

@@ -39,6 +39,16 @@ static const runnel_functions functions = {
     .reader_watch = runnel_reader_watch,
     .reader_close = runnel_reader_close,
     .interrupt = runnel_interrupt,
+    .cancel = runnel_cancel,
+    .current = runnel_current,
+    .timeout = runnel_timeout,
+    .take = runnel_take,
+    .put = runnel_put,
+    .alts = runnel_alts,
+    .shared_take = runnel_shared_take,
+    .value_push = runnel_value_push,
+    .value_release = runnel_value_release,
+    .reader_watch_for = runnel_reader_watch_for,
 };
 
 void functions_open(lua_State *L) {

@@ -1,6 +1,8 @@
 /* hold.c: see hold.h. */
 #include "capi/hold.h"
 
+#include "core/attr.h"
+
 /* A handle, called a hold in this folder: a userdata whose user value is the channel. The registry has it by its
    address. Every function looks it up there first, so that using a released one is an error and not a crash. */
 struct runnel_chan {
@@ -28,4 +30,15 @@ void api_set_hold(lua_State *L, const runnel_chan *hold) {
   lua_insert(L, -2);
   lua_setiuservalue(L, -2, 1);
   lua_pop(L, 1);
+}
+
+Go *api_to_go(lua_State *L, int at) {
+  Chan *ch = chan_to(L, at);
+  if (!(ch->flags & CHAN_GO)) {
+    attr_push(L, at, ATTR_THREAD);
+    ch = chan_to(L, lua_gettop(L));
+    if (ch) lua_replace(L, at);
+    else lua_pop(L, 1);
+  }
+  return ch && ch->flags & CHAN_GO ? CONTAINER_OF(ch, Go, chan) : NULL;
 }

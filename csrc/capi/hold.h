@@ -15,4 +15,8 @@ runnel_chan *api_hold(lua_State *L);
 /* Makes the hold refer to the channel on top of the stack, and pops the channel. Does not raise. */
 void api_set_hold(lua_State *L, const runnel_chan *hold);
 
+/* The go block whose result channel is at index `at`; or, if that is the result of a thread, the go block that receives
+   the thread's errors, whose result channel replaces it. NULL for another channel. Does not raise. */
+Go *api_to_go(lua_State *L, int at);
+
 #endif

@@ -64,8 +64,9 @@ RUNNEL_API const char *runnel_strerror(int code);
 /* The version of the library; it should be RUNNEL_VERSION of this header. Any thread. */
 RUNNEL_API const char *runnel_version(void);
 
-/* The message of the last RUNNEL_RAISED; after RUNNEL_CLOSED from runnel_poll, why the channel was closed. NULL if
-   there is none. Valid until the next call that takes this lua_State. Lua thread. */
+/* The message of the last RUNNEL_RAISED; after RUNNEL_CLOSED from runnel_poll, runnel_take or runnel_alts, why the
+   channel was closed; after RUNNEL_IDLE from a function that waits, who waits for what. NULL if there is none. Valid
+   until the next call that takes this lua_State. Lua thread. */
 RUNNEL_API const char *runnel_message(lua_State *L);
 
 /* ---- opening and running ---- */
@@ -96,6 +97,27 @@ RUNNEL_API int runnel_open_limited(lua_State *L, unsigned options, size_t memory
    scheduler does. Unless `result` is NULL, *result is a handle to its result channel. Lua thread. */
 typedef struct runnel_chan runnel_chan;
 RUNNEL_API int runnel_go(lua_State *L, int nargs, runnel_chan **result);
+
+/* Cancels the go block with this result channel, as rn.cancel does: its operation, or its next one if it does not wait,
+   raises the error `reason`; NULL is "cancelled". The result channel of a thread cancels the thread. RUNNEL_OK;
+   RUNNEL_CLOSED if it has ended already; RUNNEL_BAD_ARGUMENT if the channel is no such result. Lua thread. */
+RUNNEL_API int runnel_cancel(lua_State *L, runnel_chan *result, const char *reason);
+
+/* For C functions that go blocks call: pushes the name of the go block that is running, as rn.ps shows it. Unless
+   `result` is NULL, *result is a handle to its result channel. RUNNEL_OK; or RUNNEL_IDLE, and nothing is pushed, if none
+   is running. Lua thread. */
+RUNNEL_API int runnel_current(lua_State *L, runnel_chan **result);
+
+/* What is called with an error that nobody has handled: `where` is the name of a go block or of a channel, or what else
+   has failed; `traceback` may be NULL. The strings are valid during the call only. It must use no lua_State, but may
+   post to ports. */
+typedef void (*runnel_report)(void *data, const char *error, const char *where, const char *traceback);
+
+/* Has `report` called with `data` for each error that runnel would write to stderr: those that no take gets while there
+   is no handler of rn.on_error, and those of such a handler. NULL: stderr again. The state's threads (rn.thread) that
+   start afterwards call it, too, each in its own thread: then it must be safe for that, and `data` must be valid until
+   they have ended, which may be after lua_close. Else it is called in the Lua thread, also by lua_close. Lua thread. */
+RUNNEL_API int runnel_on_error(lua_State *L, runnel_report report, void *data);
 
 /* Fires due timers, polls the driver and the ports, and resumes at most `resumes` ready go blocks; if that takes long,
    timers, driver and ports get their turn about every millisecond. Returns RUNNEL_OK or RUNNEL_IDLE, and sets *next_us,
@@ -170,6 +192,41 @@ RUNNEL_API int runnel_offer_bytes(lua_State *L, runnel_chan *ch, const void *byt
 /* Takes a value if that can be done at once, and pushes it: RUNNEL_OK. Else pushes nothing: RUNNEL_EMPTY, or
    RUNNEL_CLOSED if the channel is closed and drained. Lua thread. */
 RUNNEL_API int runnel_poll(lua_State *L, runnel_chan *ch);
+
+/* ---- waiting ----
+
+   These functions wait for channels by running the scheduler in the calling thread, like an operation of a main program
+   in Lua. They wait for at most `us` microseconds; not at all if that is 0; without limit if it is negative. They can
+   wait only outside the scheduler: in a go block or a callback they return RUNNEL_RUNNING, unless `us` is 0.
+   RUNNEL_IDLE: without a limit, nothing is left that could end the wait; runnel_message lists the waiting go blocks. */
+
+/* Takes a value and pushes it: RUNNEL_OK. Else pushes nothing: RUNNEL_EMPTY if none has come in time, RUNNEL_CLOSED if
+   the channel is closed and drained, or RUNNEL_IDLE. Lua thread. */
+RUNNEL_API int runnel_take(lua_State *L, runnel_chan *ch, int64_t us);
+
+/* Puts the value on top of the stack, which is always popped: RUNNEL_OK once it is taken or in the buffer,
+   RUNNEL_FULL if that has not happened in time (the value was not put), RUNNEL_CLOSED, or RUNNEL_IDLE. Lua thread. */
+RUNNEL_API int runnel_put(lua_State *L, runnel_chan *ch, int64_t us);
+
+/* An operation of runnel_alts. */
+typedef struct runnel_op {
+  runnel_chan *ch; /* the channel */
+  int value;       /* 0: a take; else a put of the value at this stack index, which stays there; nil cannot be put */
+} runnel_op;
+
+enum {
+  RUNNEL_ALTS_MAX = 1000, /* most operations */
+  RUNNEL_PRIORITY = 1     /* option: if several can be done at once, the first is; else each is equally likely */
+};
+
+/* Does exactly one of `n` operations, 1 or more, and sets *done to its number, counted from 0. RUNNEL_OK: it was done;
+   the value of a take is pushed. RUNNEL_CLOSED: its channel is closed. RUNNEL_EMPTY: none could be done in time. Or
+   RUNNEL_IDLE. Lua thread. */
+RUNNEL_API int runnel_alts(lua_State *L, const runnel_op *ops, int n, int options, int64_t us, int *done);
+
+/* Makes a channel that closes after `us` microseconds, or up to 10 ms later, since timeouts that are close to each other
+   are one, like rn.timeout. Lua thread. */
+RUNNEL_API int runnel_timeout(lua_State *L, int64_t us, runnel_chan **ch);
 
 /* ---- ports ----
 
@@ -248,12 +305,13 @@ RUNNEL_API int runnel_task_cancel(runnel_task *task);
 
 /* ---- readers ----
 
-   A reader calls a function of a module in the Lua thread while a descriptor, such as a socket, can be read and the
-   scheduler has nothing else to do. So what comes need not pass through another thread. */
+   A reader calls a function of a module in the Lua thread while a descriptor, such as a socket, can be read, or
+   written, and the scheduler has nothing else to do. So what comes need not pass through another thread. */
 typedef struct runnel_reader runnel_reader;
 
 /* Makes a reader, which waits for no descriptor yet. `ready` is called in the Lua thread, and must use no lua_State; it
-   may post to ports, and may make any reader wait for another descriptor, and end any, also its own. RUNNEL_IDLE if there can be no readers: on systems other than Linux. Lua thread. */
+   may post to ports, and may make any reader wait for another descriptor, and end any, also its own. RUNNEL_IDLE if
+   there can be no readers: on systems other than Linux. Lua thread. */
 RUNNEL_API int runnel_reader_open(lua_State *L, void (*ready)(void *data), void *data, runnel_reader **reader);
 
 /* Makes it wait for a descriptor, or for none: -1. Call it before the previous descriptor is closed. In the Lua thread,
@@ -262,6 +320,14 @@ RUNNEL_API int runnel_reader_open(lua_State *L, void (*ready)(void *data), void 
    example a regular file, or one that another reader waits for: then it waits for none. Any thread, but not two at a
    time for one reader. */
 RUNNEL_API int runnel_reader_watch(runnel_reader *reader, int fd);
+
+/* What a reader waits for. */
+enum { RUNNEL_READABLE = 1, RUNNEL_WRITABLE = 2 };
+
+/* The same, until the descriptor can be read, or written, or both if both are added up: then `ready` is called for either,
+   and tries what it has to do. An error of the descriptor counts as either. A socket can nearly always be written: wait
+   for that only after a write that was cut short. */
+RUNNEL_API int runnel_reader_watch_for(runnel_reader *reader, int fd, int events);
 
 /* Ends it; the descriptor must still be open. Lua thread; or any thread, once the Lua thread has made it wait for none,
    even if the lua_State is closed already. */
@@ -299,6 +365,42 @@ RUNNEL_API int runnel_shared_put_boolean(runnel_shared *shared, int b, int64_t u
 RUNNEL_API int runnel_shared_put_integer(runnel_shared *shared, lua_Integer n, int64_t us);
 RUNNEL_API int runnel_shared_put_number(runnel_shared *shared, lua_Number n, int64_t us);
 RUNNEL_API int runnel_shared_put_bytes(runnel_shared *shared, const void *bytes, size_t size, int64_t us);
+
+/* Kinds of runnel_value. */
+enum {
+  RUNNEL_BOOLEAN,
+  RUNNEL_INTEGER,
+  RUNNEL_NUMBER,
+  RUNNEL_BYTES, /* a string */
+  RUNNEL_OTHER  /* a table or a shared channel: runnel_value_push makes it one in a state */
+};
+
+/* A value that was taken from a shared channel. It belongs to no state. */
+typedef struct runnel_value {
+  int kind; /* which of the following it is */
+  union {
+    int boolean;
+    lua_Integer integer;
+    lua_Number number;
+    struct {
+      const char *start; /* valid until runnel_value_release; no zero byte follows */
+      size_t size;
+    } bytes;
+  } as;
+} runnel_value;
+
+/* Takes a value: RUNNEL_OK. Waits for at most `us` microseconds, or without limit if that is negative, and then returns
+   RUNNEL_EMPTY. Returns RUNNEL_IDLE if it would wait, and nothing else refers to the channel any more. RUNNEL_CLOSED: the
+   channel is closed and drained; *value is the reason, or NULL without one. With other codes *value is NULL.
+   RUNNEL_NO_MEMORY: no value was taken. Any thread. If a state is to put the value in the calling thread, `us` must
+   be 0. */
+RUNNEL_API int runnel_shared_take(runnel_shared *shared, int64_t us, runnel_value **value);
+
+/* Pushes a value of any kind, which stays as it is. Lua thread. */
+RUNNEL_API int runnel_value_push(lua_State *L, const runnel_value *value);
+
+/* Releases a value; NULL is RUNNEL_OK. Any thread. */
+RUNNEL_API int runnel_value_release(runnel_value *value);
 
 /* ---- C modules ----
 
@@ -355,6 +457,16 @@ typedef struct runnel_functions {
   int (*reader_watch)(runnel_reader *reader, int fd);
   int (*reader_close)(runnel_reader *reader);
   int (*interrupt)(lua_State *L, const char *why);
+  int (*cancel)(lua_State *L, runnel_chan *result, const char *reason);
+  int (*current)(lua_State *L, runnel_chan **result);
+  int (*timeout)(lua_State *L, int64_t us, runnel_chan **ch);
+  int (*take)(lua_State *L, runnel_chan *ch, int64_t us);
+  int (*put)(lua_State *L, runnel_chan *ch, int64_t us);
+  int (*alts)(lua_State *L, const runnel_op *ops, int n, int options, int64_t us, int *done);
+  int (*shared_take)(runnel_shared *shared, int64_t us, runnel_value **value);
+  int (*value_push)(lua_State *L, const runnel_value *value);
+  int (*value_release)(runnel_value *value);
+  int (*reader_watch_for)(runnel_reader *reader, int fd, int events);
 } runnel_functions;
 
 /* The registry key of the table, a light userdata. */

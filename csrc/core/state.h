@@ -153,11 +153,11 @@ struct Sched {
   Roots roots;                     /* bookkeeping of SCHED_STRONG */
   struct Interruption *interruption; /* how other threads interrupt a go block (interruption.h), or NULL */
   struct Wakeup *wakeup;             /* how other threads wake the scheduler (driver.h); NULL until they need it */
-  lua_Hook hook;                     /* of the main thread, if it stays there: driver_check_hook has called it; or NULL */
-  bool wakeup_is_watched;            /* the driver's waits end when the wakeup is signalled */
-  bool input_is_watched;             /* they also end when standard input is readable: the host's prompt waits for it */
-  struct PortHook *port_hook;        /* messages from other threads (others.h), or NULL without a port */
-  struct runnel_task *tasks;         /* tasks that C modules want done before the next wait (capi/runnel.h), or NULL */
+  lua_Hook hook;              /* of the main thread, if it stays there: driver_check_hook has called it; or NULL */
+  bool wakeup_is_watched;     /* the driver's waits end when the wakeup is signalled */
+  bool input_is_watched;      /* they also end when standard input is readable: the host's prompt waits for it */
+  struct PortHook *port_hook; /* messages from other threads (others.h), or NULL without a port */
+  struct runnel_task *tasks;  /* tasks that C modules want done before the next wait (capi/runnel.h), or NULL */
   void (*run_tasks)(struct Sched *S); /* does them and empties the list; must not raise */
   struct Sharing *sharing;            /* the state of shared channels (shared_wait.h), or NULL without one */
   const struct Others *others;        /* functions for waits on shared channels (others.h), or NULL without one */

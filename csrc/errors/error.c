@@ -125,8 +125,37 @@ void error_push_traceback(lua_State *L) {
 
 void error_set_elsewhere(lua_State *L) { lua_setiuservalue(L, SCHED_SELF, SCHED_ELSEWHERE); }
 
+/* The upvalue of `report` that has the ErrorWriter, or nil. */
+enum { WRITER = 2 };
+
+ErrorWriter error_writer(lua_State *L) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_REPORT);
+  lua_getupvalue(L, -1, WRITER);
+  const ErrorWriter *found = (const ErrorWriter *)lua_touserdata(L, -1);
+  lua_pop(L, 2);
+  return found ? *found : (ErrorWriter){NULL, NULL};
+}
+
+void error_set_writer(lua_State *L, const ErrorWriter *writer) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_REPORT);
+  *(ErrorWriter *)lua_newuserdatauv(L, sizeof *writer, 0) = *writer;
+  lua_setupvalue(L, -2, WRITER);
+  lua_pop(L, 1);
+}
+
+static void write_error(lua_State *L, const char *message, const char *where, const char *traceback) {
+  ErrorWriter writer = error_writer(L);
+  if (writer.write) {
+    writer.write(writer.data, message, where, traceback);
+    return;
+  }
+  sched_self(L)->printed++;
+  fprintf(stderr, "runnel: error in %s: %s\n", where, message);
+  if (traceback) fprintf(stderr, "%s\n", traceback);
+}
+
 /* Protected: (error, traceback or nil, name or channel or nil, whether to write it in any case): calls the error
-   handler, or writes to stderr. */
+   handler, or writes the error. */
 static int report(lua_State *L) {
   bool is_written = lua_toboolean(L, 4);
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_ELSEWHERE) != LUA_TNIL) {
@@ -151,11 +180,9 @@ static int report(lua_State *L) {
     return 0;
   }
   lua_settop(L, 3);
-  sched_self(L)->printed++;
   error_push_text(L, 1);
   const char *where = luaL_tolstring(L, 3, NULL), *message = lua_tostring(L, -2);
-  fprintf(stderr, "runnel: error in %s: %s\n", where, message);
-  if (lua_isstring(L, 2)) fprintf(stderr, "%s\n", lua_tostring(L, 2));
+  write_error(L, message, where, lua_isstring(L, 2) ? lua_tostring(L, 2) : NULL);
   return 0;
 }
 
@@ -178,8 +205,7 @@ void error_report(lua_State *L) {
   S->inside = "an error handler";
   if (!try_report(L, error, false)) {
     const char *message = lua_tostring(L, -1);
-    S->printed++;
-    fprintf(stderr, "runnel: error in the error handler: %s\n", message ? message : "not a string");
+    write_error(L, message ? message : "not a string", "the error handler", NULL);
     try_report(L, error, true);
   }
   S->inside = outer;
@@ -281,7 +307,10 @@ void error_describe_death(lua_State *L, int at, bool is_cancelled) {
 void error_open(lua_State *L) {
   leaks_open(L);
   setup_keep_function(L, SCHED_MSGH, keep_traceback);
-  setup_keep_function(L, SCHED_REPORT, report);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushnil(L);
+  lua_pushcclosure(L, report, WRITER);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_REPORT);
   lua_pushvalue(L, SCHED_SELF);
   setup_push_weak(L, "v");
   lua_pushcclosure(L, describe_death, 2);

@@ -1,5 +1,6 @@
 /* error.h: errors: their text, their tracebacks, and how they are reported. The functions here call user code
-   protected; its errors go to the error handler (on_error), or to stderr if there is none. */
+   protected; its errors go to the error handler (on_error), or are written if there is none: to stderr, or by the
+   program's ErrorWriter. */
 #ifndef RUNNEL_ERROR_H
 #define RUNNEL_ERROR_H
 
@@ -25,7 +26,17 @@ void error_push_traceback(lua_State *L);
    traceback for the report. It adds the traceback from the error's thread. */
 void error_set_elsewhere(lua_State *L);
 
-/* Calls the error handler, or writes to stderr if there is none. On top of L and popped: the error, its traceback or
+/* What writes errors in place of stderr (runnel_on_error). */
+typedef struct ErrorWriter {
+  void (*write)(void *data, const char *message, const char *where, const char *traceback); /* or NULL: stderr */
+  void *data;                                                                               /* its argument */
+} ErrorWriter;
+
+/* The state's writer; sets it. Setting may raise. */
+ErrorWriter error_writer(lua_State *L);
+void error_set_writer(lua_State *L, const ErrorWriter *writer);
+
+/* Calls the error handler, or writes the error if there is none. On top of L and popped: the error, its traceback or
    nil, and where it happened: the name of a go block or the function that stands for it, or a channel, or nil for the
    scheduler itself. Never raises. */
 void error_report(lua_State *L);

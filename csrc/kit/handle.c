@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/loaded.h"
+
 /* Closes a userdata. */
 static void close_box(lua_State *L, Handle **box) {
   Handle *handle = *box;
@@ -20,6 +22,7 @@ static int collect(lua_State *L) {
 }
 
 void handle_open(lua_State *L, const HandleType *type, const luaL_Reg *methods) {
+  (void)stay_loaded(); /* a thread of the module, or of its library, may still run when the state is closed */
   luaL_newmetatable(L, type->name);
   lua_pushstring(L, type->name);
   lua_pushcclosure(L, collect, 1);

@@ -35,7 +35,7 @@ typedef struct Handle {
   unsigned events;        /* bits that Lua has not taken; it is in that list if there are any */
 } Handle;
 
-/* Makes the metatable of a type, with these methods and metamethods. */
+/* Makes the metatable of a type, with these methods and metamethods. The module that calls this stays loaded. */
 void handle_open(lua_State *L, const HandleType *type, const luaL_Reg *methods);
 
 /* Makes an object of `size` bytes, which are zeros but for its Handle, and pushes its userdata, which has `nuser` user

@@ -1,5 +1,6 @@
 /* librunnel/open.c: runnel_open, which makes the core and the Lua modules known to a state; see runnel.h. */
 #include <lauxlib.h>
+#include <lualib.h>
 #include <string.h>
 
 #include "capi/runnel.h"
@@ -47,6 +48,24 @@ static bool is_wanted(const char *name, unsigned options) {
   return !(options & RUNNEL_NO_SYSTEM) || !is_of_the_system(name);
 }
 
+#ifdef RUNNEL_PARTS
+/* The last searcher of `require`: (name) -> what its error says of a module that is not among the library's parts. */
+static int say_left_out(lua_State *L) {
+  const char *name = luaL_checkstring(L, 1);
+  bool is_ours = strncmp(name, "runnel", 6) == 0 && (name[6] == '\0' || name[6] == '.');
+  if (is_ours) lua_pushfstring(L, "%s is not in this library, which has the parts: %s", name, RUNNEL_PARTS);
+  return is_ours;
+}
+
+static void add_searcher(lua_State *L) {
+  if (lua_getglobal(L, LUA_LOADLIBNAME) == LUA_TTABLE && lua_getfield(L, -1, "searchers") == LUA_TTABLE) {
+    lua_pushcfunction(L, say_left_out);
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  }
+  lua_settop(L, 1);
+}
+#endif
+
 /* Protected: (an Opening) */
 static int open_all(lua_State *L) {
   Opening *opening = (Opening *)lua_touserdata(L, 1);
@@ -68,6 +87,9 @@ static int open_all(lua_State *L) {
     if (is_wanted(module->name, opening->options)) modules_preload_one(L, module);
   }
   lua_pop(L, 1);
+#ifdef RUNNEL_PARTS
+  add_searcher(L);
+#endif
   modules_seclude(L);
   luaL_requiref(L, "runnel.core", luaopen_runnel_core, 0);
   if (!module_push_sched(L)) { /* runnel.core was loaded already, by another copy */

@@ -192,5 +192,8 @@ void lua_delayed_open(lua_State *L) {
   add(L, methods);
   lua_pop(L, 1);
   lua_setfield(L, -2, "__index");
+  lua_getiuservalue(L, SCHED_SELF, SCHED_DELAYED);
+  lua_insert(L, -2);
+  lua_setfield(L, -2, DELAYED_META);
   lua_pop(L, 1);
 }

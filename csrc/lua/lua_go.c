@@ -4,6 +4,7 @@
 #include "blocks/park.h"
 #include "blocks/sched.h"
 #include "blocks/timer.h"
+#include "capi/hold.h"
 #include "core/attr.h"
 #include "lifetimes/root.h"
 #include "lua/check.h"
@@ -32,16 +33,10 @@ static int core_go(lua_State *L) {
 /* cancel(result, reason) -> whether there was something to cancel. The result of a thread stands for the go block that
    receives the thread's errors. */
 static int core_cancel(lua_State *L) {
-  Chan *ch =
+  const Chan *ch =
       check_looked(L, 1, "cancel", "rn.cancel(result, reason), with the result channel of a go block", LOOK_BLOCK);
-  if (!(ch->flags & CHAN_GO)) {
-    attr_push(L, 1, ATTR_THREAD);
-    Chan *receiver = chan_to(L, lua_gettop(L));
-    if (receiver) lua_replace(L, 1);
-    else lua_pop(L, 1);
-    if (receiver) ch = receiver;
-  }
-  if (!(ch->flags & CHAN_GO)) {
+  Go *go = api_to_go(L, 1);
+  if (!go) {
     attr_push_name(L, ch, 1);
     return luaL_error(L,
                       "cancel: %s is not the result channel of a go block or a thread; to end the operations on it, "
@@ -53,7 +48,7 @@ static int core_cancel(lua_State *L) {
     lua_pushliteral(L, "cancelled");
     lua_replace(L, 2);
   }
-  lua_pushboolean(L, go_cancel(L, ch->sched, CONTAINER_OF(ch, Go, chan), 1, 2));
+  lua_pushboolean(L, go_cancel(L, ch->sched, go, 1, 2));
   return 1;
 }
 

@@ -60,6 +60,7 @@ void lua_ending_open(lua_State *L);
 void lua_resolver_open(lua_State *L);
 void lua_spawn_open(lua_State *L);
 void lua_polled_open(lua_State *L);
+void lua_file_read_open(lua_State *L);
 void lua_explore_open(lua_State *L);
 void lua_hosts_open(lua_State *L);
 void lua_thread_open(lua_State *L, lua_CFunction open_core);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/cond.h"
-#include "base/loaded.h"
 #include "nats/conn.h"
 
 /* How long closing waits for libnats' threads, in ns. */
@@ -138,7 +137,6 @@ int conn_connect(lua_State *L) {
   (void)rn->reader_open(L, thread_read, conn, &conn->io.reader); /* or the connection's thread reads always */
   handle_keep(L, conn);
 
-  stay_loaded();
   (void)handle_hold(conn); /* the callbacks' */
   conn->has_ended = false;
   int error = thread_start(&conn->io.thread, "runnel-nats", thread_run, conn);

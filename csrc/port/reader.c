@@ -18,17 +18,19 @@ struct ReaderSet {
   WakeupSet base;                     /* how the wakeup sees it */
   pthread_mutex_t lock;               /* guards the rest, and Reader.fd; never held while `ready` is called */
   List watching;                      /* the readers that wait for a descriptor */
-  struct epoll_event events[AT_ONCE]; /* what can be read, and */
+  struct epoll_event events[AT_ONCE]; /* what is ready, and */
   int count, next;                    /* how many of these there are, and which is handled next */
   atomic_int error;                   /* of the last reader_watch that has failed, until it is taken */
 };
 
-static bool add(int set, int fd, Reader *reader) {
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = reader};
-  return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0;
+/* Adds a descriptor, or changes what it is waited for (`how`). The reader is NULL for the token. */
+static bool set_up(int set, int how, int fd, Reader *reader) {
+  struct epoll_event event = {.events = !reader || reader->events & READER_READ ? EPOLLIN : 0, .data.ptr = reader};
+  if (reader && reader->events & READER_WRITE) event.events |= EPOLLOUT;
+  return epoll_ctl(set, how, fd, &event) == 0;
 }
 
-/* The next reader whose descriptor can be read, or NULL. One that has stopped waiting is not among them any more. */
+/* The next reader whose descriptor is ready, or NULL. One that has stopped waiting is not among them any more. */
 static Reader *next_ready(ReaderSet *set) {
   Reader *reader = NULL;
   (void)pthread_mutex_lock(&set->lock);
@@ -49,28 +51,34 @@ static bool call_ready(WakeupSet *base) {
   return has_called;
 }
 
+/* Forgets that the descriptor of the reader was found ready, under the lock. */
+static void forget(ReaderSet *set, const Reader *reader) {
+  for (int i = set->next; i < set->count; i++) {
+    if (set->events[i].data.ptr == reader) set->events[i].data.ptr = NULL;
+  }
+}
+
 /* Takes the reader out of the set, under its lock. Its descriptor may be closed already: then the system has. */
 static void stop_watching(ReaderSet *set, Reader *reader) {
   if (reader->fd < 0) return;
   (void)epoll_ctl(set->base.fd, EPOLL_CTL_DEL, reader->fd, &(struct epoll_event){0});
   list_remove(&set->watching, &reader->link);
-  for (int i = set->next; i < set->count; i++) {
-    if (set->events[i].data.ptr == reader) set->events[i].data.ptr = NULL;
-  }
+  forget(set, reader);
   reader->fd = -1;
 }
 
-int reader_watch(Reader *reader, int fd) {
+int reader_watch(Reader *reader, int fd, unsigned events) {
   ReaderSet *set = reader->set;
   int error = 0;
   wakeup_own(reader->wakeup);
   (void)pthread_mutex_lock(&set->lock);
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = reader};
+  if (events != reader->events) forget(set, reader);
+  reader->events = events;
   /* The same number may be another descriptor by now. */
-  bool is_same = fd >= 0 && fd == reader->fd && epoll_ctl(set->base.fd, EPOLL_CTL_MOD, fd, &event) == 0;
+  bool is_same = fd >= 0 && fd == reader->fd && set_up(set->base.fd, EPOLL_CTL_MOD, fd, reader);
   if (!is_same) {
     stop_watching(set, reader);
-    if (fd >= 0 && add(set->base.fd, fd, reader)) {
+    if (fd >= 0 && set_up(set->base.fd, EPOLL_CTL_ADD, fd, reader)) {
       reader->fd = fd;
       list_append(&set->watching, &reader->link);
     } else if (fd >= 0) {
@@ -89,10 +97,10 @@ static void renew(WakeupSet *base, int token) {
   int fd = epoll_create1(EPOLL_CLOEXEC);
   if (fd < 0 || !wakeup_replace(fd, base->fd)) return;
   set->count = 0;
-  (void)add(base->fd, token, NULL);
+  (void)set_up(base->fd, EPOLL_CTL_ADD, token, NULL);
   for (Link *link = set->watching.first; link; link = list_next(&set->watching, link)) {
     Reader *reader = CONTAINER_OF(link, Reader, link);
-    (void)add(base->fd, reader->fd, reader); /* fails if the child has closed it */
+    (void)set_up(base->fd, EPOLL_CTL_ADD, reader->fd, reader); /* fails if the child has closed it */
   }
 }
 
@@ -110,7 +118,7 @@ ReaderSet *readers_of(Wakeup *wakeup) {
   if (wakeup_more(wakeup)->is_kept) return NULL;
   ReaderSet *set = (ReaderSet *)calloc(1, sizeof *set);
   int fd = set ? epoll_create1(EPOLL_CLOEXEC) : -1;
-  if (fd < 0 || !add(fd, wakeup_fd(wakeup), NULL)) {
+  if (fd < 0 || !set_up(fd, EPOLL_CTL_ADD, wakeup_fd(wakeup), NULL)) {
     if (fd >= 0) (void)close(fd); /* uncovered: no memory */
     free(set);
     return NULL;
@@ -133,7 +141,10 @@ ReaderSet *readers_of(Wakeup *wakeup) {
   return NULL;
 }
 
-int reader_watch(Reader *reader, int fd) { return fd == reader->fd ? 0 : ENOSYS; }
+int reader_watch(Reader *reader, int fd, unsigned events) {
+  (void)events;
+  return fd == reader->fd ? 0 : ENOSYS;
+}
 
 int readers_take_error(Wakeup *wakeup) {
   (void)wakeup;

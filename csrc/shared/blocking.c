@@ -78,8 +78,9 @@ static BlockingEnd wait_for(SharedAlt *alt, const SharedChan *chan, const struct
   return BLOCKING_DONE;
 }
 
-BlockingEnd blocking_put(SharedChan *chan, SharedValue value, int64_t ns) {
-  SharedWaiter op = {.chan = chan, .value = value, .kind = SHARED_PUT, .gives_up = true, .is_uncounted = true};
+/* Does the operation, and moves the value of its result to *value. */
+static BlockingEnd do_blocking(SharedWaiter op, int64_t ns, SharedValue *value) {
+  SharedChan *chan = op.chan;
   SharedAlt alt = {.owner = NULL};
   SharedResult result = {.ok = false};
   struct timespec until;
@@ -96,6 +97,18 @@ BlockingEnd blocking_put(SharedChan *chan, SharedValue value, int64_t ns) {
   }
   if (end == BLOCKING_DONE && !result.ok) end = BLOCKING_CLOSED;
   shared_value_drop(&op.value);
-  shared_value_drop(&result.value);
+  *value = result.value;
   return end;
+}
+
+BlockingEnd blocking_put(SharedChan *chan, SharedValue value, int64_t ns) {
+  const SharedWaiter op = {.chan = chan, .value = value, .kind = SHARED_PUT, .gives_up = true, .is_uncounted = true};
+  SharedValue none;
+  BlockingEnd end = do_blocking(op, ns, &none);
+  shared_value_drop(&none);
+  return end;
+}
+
+BlockingEnd blocking_take(SharedChan *chan, SharedValue *value, int64_t ns) {
+  return do_blocking((SharedWaiter){.chan = chan, .kind = SHARED_TAKE, .is_uncounted = true}, ns, value);
 }

@@ -5,8 +5,8 @@
 #include "shared/shared_alt.h"
 
 typedef enum BlockingEnd {
-  BLOCKING_DONE,     /* the value was put */
-  BLOCKING_TIME,     /* the time has passed without room */
+  BLOCKING_DONE,     /* the value was put, or one was taken */
+  BLOCKING_TIME,     /* the time has passed before */
   BLOCKING_CLOSED,   /* the channel is closed */
   BLOCKING_ALONE,    /* no other state or thread holds the channel any more */
   BLOCKING_NO_MEMORY /* there is no memory for waiting */
@@ -15,5 +15,8 @@ typedef enum BlockingEnd {
 /* Puts a value. Waits for at most `ns`, or without limit if negative, until a take takes it or there is room. Consumes
    the value in all cases. Any thread that runs no scheduler, since it blocks. */
 BlockingEnd blocking_put(SharedChan *chan, SharedValue value, int64_t ns);
+
+/* Takes a value in the same way. Sets *value to it; if the channel is closed, to the reason, or SHARED_NIL. */
+BlockingEnd blocking_take(SharedChan *chan, SharedValue *value, int64_t ns);
 
 #endif

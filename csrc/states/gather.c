@@ -10,9 +10,14 @@ static bool has_mark(const Alt *alt, const Alt *mark) { return (const void *)alt
 
 static void set_mark(Alt *alt, const Alt *mark) { alt->shared = (struct SharedWait *)(uintptr_t)mark; }
 
+Gather *gather_to(lua_State *L, int i) {
+  Gather *g = (Gather *)lua_touserdata(L, i);
+  return g && lua_rawlen(L, i) >= sizeof *g && g->tag == &held ? g : NULL;
+}
+
 Gather *gather_push(lua_State *L, Sched *S, uint32_t n) {
   Gather *g = (Gather *)lua_newuserdatauv(L, sizeof *g + n * sizeof *g->ring, GATHER_HOLDER);
-  *g = (Gather){.n = n};
+  *g = (Gather){.tag = &held, .n = n};
   g->taker = chan_new(L, S, CHAN_UNBUFFERED_SIZE, CHAN_ATTRS);
   chan_hide(g->taker);
   lua_setiuservalue(L, -2, GATHER_TAKER);

@@ -22,6 +22,7 @@
 
 /* A userdata. Its user values are the next two. */
 typedef struct Gather {
+  const void *tag;  /* tells it from other userdata (gather_to) */
   Chan *taker;      /* the channel on which the taker waits */
   Go *holder;       /* NULL until it waits for the first time */
   uint32_t n;       /* inputs */
@@ -38,6 +39,9 @@ enum { GATHER_AT_HOLDER = 1, GATHER_AT_TAKER };
 
 /* Pushes a Gather for n inputs; S->others is set. May raise. */
 Gather *gather_push(lua_State *L, Sched *S, uint32_t n);
+
+/* The Gather at index `i` of the stack; NULL: that is something else. */
+Gather *gather_to(lua_State *L, int i);
 
 /* Adds an input to the ring. */
 static inline void gather_add(Gather *g, uint32_t i) {

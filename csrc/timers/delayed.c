@@ -6,6 +6,7 @@
 
 #include "blocks/go.h"
 #include "blocks/timer.h"
+#include "channels/chan.h"
 #include "core/setup.h"
 #include "errors/error.h"
 
@@ -99,7 +100,11 @@ static void call(lua_State *L, Timer *timer) {
   lua_rawgeti(L, -1, delayed->ref);
   lua_remove(L, -2);
   release(L, delayed);
-  if (lua_pcall(L, 1, 0, 0) != LUA_OK) { /* without memory: nobody else would tell of it */
+  lua_getiuservalue(L, -1, DELAYED_FUNCTION);
+  Chan *ch = chan_to(L, top + 3);
+  if (ch) chan_close(L, ch, top + 3, 0);
+  lua_pop(L, 1);
+  if (!ch && lua_pcall(L, 1, 0, 0) != LUA_OK) { /* without memory: nobody else would tell of it */
     lua_pushnil(L);
     lua_pushnil(L);
     error_report(L);

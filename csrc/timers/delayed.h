@@ -1,12 +1,15 @@
 /* delayed.h: a call that is made after a time, as rn.after makes it: a go block starts when its timer fires. Until then
    there is no go block: most such timers are stopped before they fire.
 
-   The timer is a userdata, whose user values are the function and its arguments. SCHED_DELAYED keeps a pending one
-   alive. A simulation does not replace that table: a timer of an outer world can be stopped or restarted in it. */
+   The timer is a userdata, whose user values are the function and its arguments; or a plain channel, which is then
+   closed, without a go block and without memory. SCHED_DELAYED keeps a pending one alive. A simulation does not replace that table: a timer of an outer world can be stopped or restarted in it. */
 #ifndef RUNNEL_DELAYED_H
 #define RUNNEL_DELAYED_H
 
 #include "core/state.h"
+
+/* The field of SCHED_DELAYED that has the metatable of timers, once lua/lua_delayed.c has set it. */
+#define DELAYED_META "meta"
 
 /* User values of the timer: the function, and from DELAYED_ARGUMENT on its arguments. */
 enum { DELAYED_FUNCTION = 1, DELAYED_ARGUMENT };
@@ -18,8 +21,8 @@ typedef struct Delayed {
   uint32_t host : 12;   /* the same */
 } Delayed;
 
-/* Pushes a timer that is not pending, with the function and its `nargs` arguments on top of L, which are popped. The
-   metatable is at index `meta`. May raise. */
+/* Pushes a timer that is not pending, with the function, or channel, and its `nargs` arguments on top of L, which are
+   popped. The metatable is at index `meta`. May raise. */
 Delayed *delayed_new(lua_State *L, const Sched *S, int nargs, int meta);
 
 /* Makes the timer at index `at` due in `ns` from now: a pending one in its world, another one in this world. Returns

@@ -7,7 +7,6 @@ static int pipe_read(BIO *bio, char *to, int size) {
   BIO_clear_retry_flags(bio);
   if (size <= 0) return 0;
   size_t n = bytes_take(&pipe->in, to, (size_t)size);
-  if (!bytes_length(&pipe->in)) bytes_free(&pipe->in); /* an idle session keeps no memory for this */
   if (n) return (int)n;
   BIO_set_retry_read(bio);
   return -1;

@@ -165,9 +165,16 @@ const char *session_protocol(const Tls *tls) { return tls->protocol; }
 
 bool session_feed(Tls *tls, const char *bytes, size_t size) { return bytes_add(&tls->pipe.in, bytes, size); }
 
+/* OpenSSL's errors of this thread must be empty before a call: those of other libraries may be there. */
+static void clear_errors(void) {
+  if (ERR_peek_error()) ERR_clear_error(); /* clearing costs more */
+}
+
+bool session_has_more(const Tls *tls) { return bytes_length(&tls->pipe.in) > 0 || SSL_has_pending(tls->ssl); }
+
 ptrdiff_t session_read(Tls *tls, char *to, size_t max) {
   if (tls->has_failed) return TLS_FAILED;
-  ERR_clear_error();
+  clear_errors();
   if (!tls->is_ready) {
     ptrdiff_t result = shake(tls);
     if (result != 1) return result;
@@ -182,7 +189,7 @@ ptrdiff_t session_write(Tls *tls, const char *bytes, size_t size) {
   if (tls->has_failed || tls->has_ended) return TLS_FAILED;
   if (!tls->is_ready) return TLS_WAIT;
   if (!size) return 0;
-  ERR_clear_error();
+  clear_errors();
   size_t n = 0;
   if (SSL_write_ex(tls->ssl, bytes, size, &n) == 1) return (ptrdiff_t)n;
   fail(tls);
@@ -191,9 +198,6 @@ ptrdiff_t session_write(Tls *tls, const char *bytes, size_t size) {
 
 const char *session_first(const Tls *tls) { return bytes_first(&tls->pipe.out); }
 
-void session_drop(Tls *tls, size_t size) {
-  bytes_drop(&tls->pipe.out, size);
-  if (!bytes_length(&tls->pipe.out)) bytes_free(&tls->pipe.out); /* an idle session keeps no memory for this */
-}
+void session_drop(Tls *tls, size_t size) { bytes_drop(&tls->pipe.out, size); }
 
 size_t session_pending(const Tls *tls) { return bytes_length(&tls->pipe.out); }

@@ -30,6 +30,7 @@ Tls *session_begin(Setup *setup, const char *host);
 void session_free(Tls *tls);
 bool session_feed(Tls *tls, const char *bytes, size_t size);
 ptrdiff_t session_read(Tls *tls, char *to, size_t max);
+bool session_has_more(const Tls *tls);
 ptrdiff_t session_write(Tls *tls, const char *bytes, size_t size);
 size_t session_pending(const Tls *tls);
 const char *session_first(const Tls *tls);

@@ -25,7 +25,7 @@ enum {
 };
 
 /* The version of the table below. */
-enum { TLS_VERSION = 2 };
+enum { TLS_VERSION = 3 };
 
 typedef struct tls_functions {
   int version; /* TLS_VERSION */
@@ -43,8 +43,11 @@ typedef struct tls_functions {
   bool (*feed)(Tls *tls, const char *bytes, size_t size);
 
   /* Reads plain bytes, and continues the handshake. Returns the number of bytes, or TLS_WAIT, TLS_END or TLS_FAILED.
-     Call it after each `feed`, until it returns TLS_WAIT. */
+     Call it after each `feed`, and again while `has_more`. */
   ptrdiff_t (*read)(Tls *tls, char *to, size_t max);
+
+  /* Whether the session has bytes that `read` has not used: it may return more without further bytes of the network. */
+  bool (*has_more)(const Tls *tls);
 
   /* Encrypts plain bytes: all or none. Returns `size`; TLS_WAIT while the handshake is not complete; or TLS_FAILED. */
   ptrdiff_t (*write)(Tls *tls, const char *bytes, size_t size);

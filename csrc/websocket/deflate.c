@@ -8,11 +8,14 @@ enum { PIECE = 16384, LARGEST_WINDOW = 15, SMALLEST_WINDOW = 9, MEMORY_LEVEL = 8
 /* The end of each message, which the sender leaves out: an empty block without compression. */
 static const uint8_t TAIL[4] = {0x00, 0x00, 0xFF, 0xFF};
 
-static bool open(Inflater *inflater) {
-  if (inflater->is_open) return true;
-  inflater->z = (z_stream){0};
-  inflater->is_open = inflateInit2(&inflater->z, -LARGEST_WINDOW) == Z_OK;
-  return inflater->is_open;
+/* The inflater of the current message; NULL if there is no memory. */
+static Inflater *open(Inflater **inflater) {
+  if (*inflater) return *inflater;
+  Inflater *opened = (Inflater *)calloc(1, sizeof *opened);
+  if (!opened) return NULL;
+  if (inflateInit2(opened, -LARGEST_WINDOW) == Z_OK) return *inflater = opened;
+  free(opened);
+  return NULL;
 }
 
 /* Decompresses the input of `z`; `flush` as for inflate. */
@@ -35,26 +38,29 @@ static Inflated decompress(z_stream *z, int flush, Bytes *to, size_t max) {
   }
 }
 
-Inflated inflater_add(Inflater *inflater, const uint8_t *bytes, size_t size, Bytes *to, size_t max) {
-  if (!open(inflater)) return INFLATED_NO_MEMORY;
-  inflater->z.next_in = bytes;
-  inflater->z.avail_in = (unsigned)size; /* at most the buffer of wslay */
-  return decompress(&inflater->z, Z_NO_FLUSH, to, max);
+Inflated inflater_add(Inflater **inflater, const uint8_t *bytes, size_t size, Bytes *to, size_t max) {
+  Inflater *z = open(inflater);
+  if (!z) return INFLATED_NO_MEMORY;
+  z->next_in = bytes;
+  z->avail_in = (unsigned)size;
+  return decompress(z, Z_NO_FLUSH, to, max);
 }
 
-Inflated inflater_end(Inflater *inflater, Bytes *to, size_t max) {
-  if (!open(inflater)) return INFLATED_NO_MEMORY; /* the message has no bytes */
-  inflater->z.next_in = TAIL;
-  inflater->z.avail_in = sizeof TAIL;
-  Inflated result = decompress(&inflater->z, Z_BLOCK, to, max);
-  bool is_between_blocks = inflater->z.data_type & 128;
+Inflated inflater_end(Inflater **inflater, Bytes *to, size_t max) {
+  Inflater *z = open(inflater); /* here, if the message has no bytes */
+  if (!z) return INFLATED_NO_MEMORY;
+  z->next_in = TAIL;
+  z->avail_in = sizeof TAIL;
+  Inflated result = decompress(z, Z_BLOCK, to, max);
+  bool is_between_blocks = z->data_type & 128;
   inflater_close(inflater);
   return result == INFLATED && !is_between_blocks ? INFLATED_WRONG : result;
 }
 
-void inflater_close(Inflater *inflater) {
-  if (inflater->is_open) (void)inflateEnd(&inflater->z);
-  inflater->is_open = false;
+void inflater_close(Inflater **inflater) {
+  if (*inflater) (void)inflateEnd(*inflater);
+  free(*inflater);
+  *inflater = NULL;
 }
 
 bool deflate_message(const char *text, size_t size, int bits, Bytes *to) {

@@ -18,20 +18,17 @@ typedef enum Inflated {
   INFLATED_NO_MEMORY
 } Inflated;
 
-/* The state of the message that is being received. All zeros: there is none. */
-typedef struct Inflater {
-  z_stream z;
-  bool is_open; /* `z` has memory */
-} Inflater;
+/* Decompresses the message that is being received: from malloc, and NULL before its first bytes. */
+typedef z_stream Inflater;
 
-/* Decompresses bytes and appends them to `to`, which must not get longer than `max`. */
-Inflated inflater_add(Inflater *inflater, const uint8_t *bytes, size_t size, Bytes *to, size_t max);
+/* Decompresses bytes, at most UINT_MAX, and appends them to `to`, which must not get longer than `max`. */
+Inflated inflater_add(Inflater **inflater, const uint8_t *bytes, size_t size, Bytes *to, size_t max);
 
 /* Ends the message; also checks that it is complete. */
-Inflated inflater_end(Inflater *inflater, Bytes *to, size_t max);
+Inflated inflater_end(Inflater **inflater, Bytes *to, size_t max);
 
 /* Frees the memory of the current message, if there is one. */
-void inflater_close(Inflater *inflater);
+void inflater_close(Inflater **inflater);
 
 /* Shorter messages, in bytes, are not compressed. */
 enum { DEFLATE_LEAST = 256 };

@@ -1,5 +1,5 @@
-/* module.c: runnel.websocket.core, the C module under lua/runnel/http/websocket.lua: the frames and messages of WebSocket,
-   with libwslay. It has no thread and no socket. Its functions check little: the Lua module does. */
+/* module.c: runnel.websocket.core, the C module under lua/runnel/http/websocket.lua: the frames and messages of WebSocket.
+   It has no thread and no socket. Its functions check little: the Lua module does. */
 #include <lauxlib.h>
 
 #include "websocket/accept.h"
@@ -11,7 +11,7 @@ enum { RANDOM_OF_KEY = 16 };
 
 static Session *check_session(lua_State *L) {
   Session *s = (Session *)luaL_checkudata(L, 1, SESSION);
-  if (!s->frames) luaL_error(L, "the session has been collected"); /* a finalizer of the program has called a method */
+  if (!s->is_open) luaL_error(L, "the session has been collected"); /* a finalizer of the program has called a method */
   return s;
 }
 
@@ -20,10 +20,13 @@ static Session *check_session(lua_State *L) {
 static int module_new(lua_State *L) {
   bool is_client = lua_toboolean(L, 1), is_reproducible = lua_toboolean(L, 4);
   lua_Integer max = luaL_checkinteger(L, 2), bits = luaL_checkinteger(L, 3);
-  Session *s = (Session *)lua_newuserdatauv(L, sizeof *s, 0);
-  *s = (Session){.is_client = is_client, .is_reproducible = is_reproducible, .max = (size_t)max, .bits = (int)bits};
+  Session *s = (Session *)memset(lua_newuserdatauv(L, session_size(is_client), 0), 0, session_size(is_client));
+  s->is_open = true;
+  s->is_client = is_client;
+  s->is_reproducible = is_reproducible;
+  s->max = (size_t)max;
+  s->bits = (int)bits;
   luaL_setmetatable(L, SESSION);
-  if (!session_open(s)) return luaL_error(L, "not enough memory");
   return 1;
 }
 
@@ -63,14 +66,14 @@ static int session_receive(lua_State *L) {
   case EVENT_PONG:
     lua_pushnil(L);
     lua_pushstring(L, s->event == EVENT_PING ? "ping" : "pong");
-    lua_pushlstring(L, (const char *)s->control, s->control_size);
+    lua_pushlstring(L, bytes_first(&s->control), bytes_length(&s->control));
     results = 3;
     break;
   case EVENT_CLOSE:
     lua_pushnil(L);
     lua_pushstring(L, "close");
     lua_pushinteger(L, s->code);
-    lua_pushlstring(L, (const char *)s->control, s->control_size);
+    lua_pushlstring(L, bytes_first(&s->control), bytes_length(&s->control));
     results = 4;
     break;
   case EVENT_FAILED:
@@ -103,8 +106,21 @@ static int compressed_gc(lua_State *L) {
 
 #define COMPRESSED "runnel.websocket.compressed"
 
-/* Pushes a message as a frame, compressed if that makes it shorter. */
+/* From how many bytes on the payload of a frame is not copied behind its header. */
+enum { SEPARATE_LEAST = 4096 };
+
+/* Pushes the header of a frame without a mask, and its payload, which is at index 2. */
+static int push_parts(lua_State *L, uint8_t opcode, size_t size) {
+  char header[MOST_OF_HEADER];
+  size_t n = frame_write(&(Frame){.is_last = true, .opcode = opcode, .length = size}, header);
+  lua_pushlstring(L, header, n);
+  lua_pushvalue(L, 2);
+  return 2;
+}
+
+/* Pushes a message as a frame, compressed if that makes it shorter; the message is at index 2. */
 static int push_message(lua_State *L, Session *s, uint8_t opcode, const char *payload, size_t size) {
+  if (!s->bits && !s->is_client && size >= SEPARATE_LEAST) return push_parts(L, opcode, size);
   if (!s->bits || size < DEFLATE_LEAST) return push_frame(L, s, opcode, false, payload, size);
   Bytes *bytes = (Bytes *)lua_newuserdatauv(L, sizeof *bytes, 0);
   *bytes = (Bytes){0};
@@ -120,21 +136,22 @@ static int push_message(lua_State *L, Session *s, uint8_t opcode, const char *pa
   return 1;
 }
 
-/* session:text(text) -> the bytes to send; nil if the text is not UTF-8. */
+/* session:text(text) -> the bytes to send, and others behind them or nothing; nil if the text is not UTF-8. Only a
+   session of a server returns others. */
 static int session_text(lua_State *L) {
   Session *s = check_session(L);
   size_t size = 0;
   const char *text = luaL_checklstring(L, 2, &size);
   if (!utf8_is_valid(text, size)) return 0;
-  return push_message(L, s, WSLAY_TEXT_FRAME, text, size);
+  return push_message(L, s, FRAME_TEXT, text, size);
 }
 
-/* session:binary(bytes) -> the bytes to send */
+/* session:binary(bytes) -> as text */
 static int session_binary(lua_State *L) {
   Session *s = check_session(L);
   size_t size = 0;
   const char *bytes = luaL_checklstring(L, 2, &size);
-  return push_message(L, s, WSLAY_BINARY_FRAME, bytes, size);
+  return push_message(L, s, FRAME_BINARY, bytes, size);
 }
 
 static int push_control(lua_State *L, uint8_t opcode) {
@@ -146,8 +163,8 @@ static int push_control(lua_State *L, uint8_t opcode) {
 }
 
 /* session:ping(payload), session:pong(payload) -> the bytes to send; at most 125 bytes of payload */
-static int session_ping(lua_State *L) { return push_control(L, WSLAY_PING); }
-static int session_pong(lua_State *L) { return push_control(L, WSLAY_PONG); }
+static int session_ping(lua_State *L) { return push_control(L, FRAME_PING); }
+static int session_pong(lua_State *L) { return push_control(L, FRAME_PONG); }
 
 /* session:close([code, reason]) -> the bytes to send; at most 123 bytes of reason. 1005 means no code. */
 static int session_close_frame(lua_State *L) {
@@ -155,12 +172,12 @@ static int session_close_frame(lua_State *L) {
   int code = (int)luaL_optinteger(L, 2, CODE_NONE);
   size_t size = 0;
   const char *reason = luaL_optlstring(L, 3, "", &size);
-  if (code == CODE_NONE) return push_frame(L, s, WSLAY_CONNECTION_CLOSE, false, "", 0);
+  if (code == CODE_NONE) return push_frame(L, s, FRAME_CLOSE, false, "", 0);
   luaL_argcheck(L, code_is_valid(code), 2, "a code that a close frame may carry expected");
   luaL_argcheck(L, size <= MOST_OF_REASON, 3, "too long");
   char payload[MOST_OF_CONTROL] = {(char)(code >> 8), (char)(code & 0xFF)};
   memcpy(payload + 2, reason, size);
-  return push_frame(L, s, WSLAY_CONNECTION_CLOSE, false, payload, size + 2);
+  return push_frame(L, s, FRAME_CLOSE, false, payload, size + 2);
 }
 
 /* key() -> a random value for Sec-WebSocket-Key */

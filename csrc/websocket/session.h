@@ -1,17 +1,12 @@
 /* session.h: one end of a WebSocket connection after its handshake (RFC 6455), without sockets: it turns bytes from the
-   network into messages and other events, and messages into bytes for the network.
-
-   libwslay reads and writes the frames. Its event functions, which combine frames to messages, are not used: after a
-   wrong frame they close without a code instead of with 1002; they refuse the codes 1012 to 1014; and they allocate a
-   whole message as soon as its length is announced. */
+   network into messages and other events, and messages into bytes for the network. A session that waits for a message
+   holds no memory but its own. */
 #ifndef RUNNEL_WEBSOCKET_SESSION_H
 #define RUNNEL_WEBSOCKET_SESSION_H
 
-#include <sys/types.h> /* ssize_t, which wslay.h uses */
-#include <wslay/wslay.h>
-
 #include "base/bytes.h"
 #include "websocket/deflate.h"
+#include "websocket/frame.h"
 #include "websocket/utf8.h"
 
 /* What has arrived from the other end. */
@@ -32,44 +27,41 @@ enum {
   CODE_NONE = 1005,     /* a close frame without a code; never sent */
   CODE_NOT_UTF8 = 1007, /* wrong bytes in a message */
   CODE_TOO_LONG = 1009,
-  MOST_OF_CONTROL = 125, /* bytes of a control frame */
-  MOST_OF_REASON = 123,  /* bytes of the reason in a close frame */
-  MOST_OF_HEADER = 14,   /* bytes of the header of a frame */
-  MASK_SIZE = 4,         /* bytes of the mask of a frame */
-  RANDOM_SIZE = 256      /* random bytes that are read at a time */
+  MOST_OF_REASON = 123, /* bytes of the reason in a close frame */
+  RANDOM_SIZE = 256     /* random bytes that are read at a time */
 };
 
 typedef struct Session {
-  wslay_frame_context_ptr frames; /* reads and writes frames */
-  bool is_client;                 /* this end sends frames with a mask, and gets frames without one */
-  bool is_reproducible;           /* masks are zeros, for simulations */
-  bool is_over;                   /* nothing more is read */
-  size_t max;                     /* bytes of a message */
-  int bits;                       /* the window for sending compressed messages is 2^bits; 0: no compression */
+  bool is_open;         /* it has not been closed */
+  bool is_client;       /* this end sends frames with a mask, and gets frames without one */
+  bool is_reproducible; /* masks are zeros, for simulations */
+  bool is_over;         /* nothing more is read */
+  int bits;             /* the window for sending compressed messages is 2^bits; 0: no compression */
+  size_t max;           /* bytes of a message */
 
-  Bytes in;                         /* bytes of the network that wslay has not read */
-  bool in_frame;                    /* the header of the current frame has been checked */
-  uint64_t left;                    /* bytes of the current frame that have not arrived */
-  uint8_t opcode;                   /* of the message that is being received; 0: none */
-  bool is_compressed;               /* that message is compressed */
-  Bytes message;                    /* the part of that message that has arrived */
-  Utf8 utf8;                        /* the state of checking its text */
-  Inflater inflater;                /* decompresses it */
-  uint8_t control[MOST_OF_CONTROL]; /* the payload of a control frame */
-  size_t control_size;
+  Bytes in;           /* bytes of the network that were not used yet */
+  Frame frame;        /* with in_frame: the header of the current frame */
+  uint64_t arrived;   /* bytes of its payload that were used */
+  bool in_frame;      /* a frame has begun */
+  bool is_compressed; /* the message that is being received is compressed */
+  uint8_t opcode;     /* of that message; 0: none */
+  Utf8 utf8;          /* the state of checking its text */
+  Bytes message;      /* the part of it that has arrived */
+  Inflater *inflater; /* decompresses it; NULL: nothing was decompressed yet */
+  Bytes control;      /* the payload of a control frame */
 
   Event event;     /* the event that session_consume has not removed yet */
   int code;        /* of EVENT_CLOSE and EVENT_FAILED */
   const char *why; /* of EVENT_FAILED: what was wrong */
 
-  char *out;                   /* the memory for the frame that is being sent */
-  size_t out_size;             /* how many bytes were written to it */
-  uint8_t random[RANDOM_SIZE]; /* for masks */
-  size_t random_left;          /* how many of these bytes are unused */
+  size_t random_left; /* how many bytes of `random` are unused */
+  uint8_t random[];   /* of a client: RANDOM_SIZE bytes, for masks */
 } Session;
 
-/* Begins a session. The caller has set is_client, is_reproducible, max and bits; all other fields are zero. False without memory. */
-bool session_open(Session *session);
+/* The size of a session. */
+static inline size_t session_size(bool is_client) { return sizeof(Session) + (is_client ? RANDOM_SIZE : 0); }
+
+/* Frees what a session holds. A new one has is_open, is_client, is_reproducible, max and bits; all else is zero. */
 void session_close(Session *session);
 
 /* Adds bytes from the network. If there is no memory for them, the session is lost: session_next returns

@@ -145,7 +145,8 @@ function Keeper:set_starts(message, count) -- luacheck: no self
   if message.known ~= nil and (entry.count or false) ~= message.known then
     return false, "another worker has stored a count", true
   end
-  entry.count = { starts = count.starts, raises = count.raises, error = count.error }
+  entry.count = { starts = count.starts, raises = count.raises, error = count.error,
+    errors = count.errors }
   message.known = entry.count
   return true
 end

@@ -204,7 +204,7 @@ local WRITES = { separator = check_separator, names = check.kinds.table }
 local function field(value, separator, alone)
   local kind = math.type(value)
   if kind == "float" and not (value == value and value - value == 0) then return nil end
-  if kind then return decimal.text(value) end
+  if kind then return decimal.exact(value) end
   if type(value) == "boolean" then return tostring(value) end
   if type(value) ~= "string" then return nil end
   if value == "" then return alone and '""' or "" end

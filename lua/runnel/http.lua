@@ -4,7 +4,7 @@
 ---    local page = assert(http.get "https://example.org/")
 ---    print(page.status, page.headers["content-type"], #page.body)
 ---
----The client needs libcurl, WebSocket libwslay, the server nothing. Each is loaded when one of its functions is first
+---The client needs libcurl, WebSocket zlib, the server nothing. Each is loaded when one of its functions is first
 ---used, so a program that only serves needs no library.
 
 local require = require
@@ -12,17 +12,18 @@ local json = require "runnel.json"
 
 -- The module of each function.
 local HOMES = {
-  get = "client", request = "client", stream = "client", cookies = "client", fake = "client", close_idle = "client",
+  get = "client", request = "client", stream = "client", download = "download", cookies = "client", fake = "client", close_idle = "client",
+  max_connections = "client",
   basic_auth = "middleware.basic_auth", compress = "middleware.compress", cors = "middleware.cors",
   limit = "middleware.limit", within = "middleware.within",
   cookie = "cookie", events = "events",
-  files = "files", log = "log", router = "router",
+  files = "files", log = "log", proxy = "reverse_proxy", router = "router",
   serve = "server", websocket = "websocket",
 }
 
 ---@class runnel.http: runnel.http.basic_auth, runnel.http.client, runnel.http.compress, runnel.http.cookie,
----runnel.http.cors, runnel.http.events, runnel.http.files, runnel.http.limit, runnel.http.log, runnel.http.router,
----runnel.http.server, runnel.http.websocket, runnel.http.within
+---runnel.http.cors, runnel.http.download, runnel.http.events, runnel.http.files, runnel.http.limit, runnel.http.log,
+---runnel.http.reverse_proxy, runnel.http.router, runnel.http.server, runnel.http.websocket, runnel.http.within
 ---@field null table null in JSON, where a value is read or sent
 ---@field array fun(list: table): table makes a table an array in JSON even while it is empty; returns it
 local http = { null = json.null, array = json.array }

@@ -701,6 +701,14 @@ core.internal.descriptors = {}
 ---@return integer? number of the error
 function core.internal.descriptors.polled(fd, writes, is_own) end
 
+---Reads a file, if that does not wait for a disk: see lua/internal/file_read.c.
+---@param fd integer
+---@param max integer how many bytes; it may be less
+---@param at integer the offset; -1: the file's own position, which moves on
+---@return string|false|nil text "" at the end; false: it may have to wait; nil: the system cannot tell, or has failed
+---@return integer? size of the file; or the number of the error
+function core.internal.descriptors.read_in_memory(fd, max, at) end
+
 ---Makes the next read of a file begin further in front.
 ---@param fd integer
 ---@param n integer how many bytes

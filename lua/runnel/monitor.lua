@@ -14,17 +14,13 @@ local package, require = package, require
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
+local need = require "runnel.internal.need"
 local short = require "runnel.internal.short"
 local sign = require "runnel.internal.sign"
 
 local internal = core.internal
 
-local found, server_module = pcall(require, "runnel.monitor.core")
-if not found then
-  -- Levels: 1 is this file, 2 require, 3 the line that requires the module.
-  error("the monitor's C module, runnel.monitor.core, cannot be loaded; build and install runnel again, with "
-    .. "make install or luarocks make: " .. server_module, 3)
-end
+local server_module = need("runnel.monitor.core")
 
 ---@class runnel.monitor
 local monitor = {}
@@ -128,6 +124,7 @@ local function without_values(queues)
   for _, queue in ipairs(queues) do
     for _, worker in ipairs(queue.workers) do
       for _, call in ipairs(worker.running) do call.value = "a call" end
+      if worker.failure then worker.failure.value = "a message" end
     end
   end
   return queues

@@ -7,7 +7,7 @@ local LUA = os.getenv "LUA" or "lua5.4"
 
 local is_built = pcall(require, "runnel.websocket.core")
 if not (is_built and pcall(require, "luv")) then
-  describe("examples/chat.lua", function() pending "libwslay, zlib or luv is not installed" end)
+  describe("examples/chat.lua", function() pending "zlib or luv is not installed" end)
   return
 end
 

@@ -29,15 +29,25 @@ describe("runnel new", function()
     local made = run "runnel new my-words"
     assert.same({ 0, "" }, { made.status, made.err })
     local commands = commands_of_ci "/my-words"
-    assert.same({ "luacheck .", "runnel test spec", "runnel main.lua README.md" }, commands)
-    for _, command in ipairs(commands) do
-      if has(command:match "^%S+") or command:find "^runnel" then
-        local result = run(command, "/my-words")
-        assert.equal(0, result.status, command .. result.out .. result.err)
-        if command:find "test" then assert.matches("3 successes / 0 failures / 0 errors", result.out) end
-        if command:find "README" then assert.matches("^ +%d+ [%l]+\n", result.out) end
-      end
-    end
+    assert.same({ "make check" }, commands)
+    local check = has "luacheck" and "make check" or "make test run build"
+    local result = run(check .. " RUNNEL='" .. process.runnel .. "'", "/my-words")
+    assert.equal(0, result.status, result.out .. result.err)
+    assert.matches("3 successes / 0 failures / 0 errors", result.out)
+    assert.matches("\n +%d+ [%l]+\n", result.out)
+  end)
+
+  it("writes what one executable and its image are built of", function()
+    run "runnel new my-words"
+    dir:write("text", "b a\nA\n")
+    local made = run("make build RUNNEL='" .. process.runnel .. "'", "/my-words")
+    assert.equal(0, made.status, made.out .. made.err)
+    local result = run "cd / && env -i \"$OLDPWD/my-words/build/my-words\" \"$OLDPWD/text\""
+    assert.same({ 0, "     2 a\n     1 b\n", "" }, { result.status, result.out, result.err })
+    assert.matches("podman build %-%-tag my%-words %-%-file Containerfile build\n",
+      run("make -n image CONTAINER=podman", "/my-words").out)
+    local copied = run("grep '^COPY' Containerfile", "/my-words").out:match "COPY (%S+)"
+    assert.equal(0, run("test -x build/" .. copied, "/my-words").status)
   end)
 
   it("writes a program that runs from any directory, and fails with the reason", function()

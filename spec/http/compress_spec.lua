@@ -60,9 +60,41 @@ describe("http.compress", function()
     end
   end)
 
+  it("compares the weights of what the client accepts", function()
+    local f = http.compress(function() return 200, nil, LONG end)
+    for accepted, encoding in pairs { ["gzip;q=0.5"] = "gzip", ["x-gzip"] = "gzip", ["*"] = "gzip", ["*;q=0.1"] = "gzip",
+      ["gzip;q=0.5, identity;q=0.5"] = "gzip", ["gzip;q=0.4, identity;q=0.5"] = "none", ["identity"] = "none",
+      ["gzip;q=0, *"] = "none" } do
+      local _, headers = ask(f, { ["accept-encoding"] = accepted })
+      assert.equal(encoding, headers["Content-Encoding"] or "none", accepted)
+    end
+  end)
+
+  it("says what the body is, and does not weaken a tag twice", function()
+    local function sent(headers, body)
+      return select(2, ask(http.compress(function() return 200, headers, body end), GZIP))
+    end
+    assert.equal("text/plain; charset=utf-8", sent(nil, LONG)["Content-Type"])
+    assert.equal("application/json", sent(nil, { LONG })["Content-Type"])
+    assert.equal("application/ld+json", sent({ ["Content-Type"] = "application/ld+json" }, { LONG })["Content-Type"])
+    assert.same({ nil, "text/html" }, { sent({ ["content-type"] = "text/html" }, LONG)["Content-Type"],
+      sent({ ["content-type"] = "text/html" }, LONG)["content-type"] })
+    assert.equal('W/"a"', sent({ ETag = 'W/"a"' }, LONG).ETag)
+  end)
+
+  it("passes on what is no response: that of a WebSocket, and what the server refuses", function()
+    for _, response in ipairs { { n = 0 }, { n = 3, "200", nil, LONG }, { n = 3, 200, "headers", LONG },
+      { n = 3, 200, 7, { LONG } } } do
+      local f = http.compress(function() return table.unpack(response, 1, response.n) end)
+      local status, headers, body = f { method = "GET", headers = GZIP }
+      assert.same({ response[1], response[2], response[3] }, { status, headers, body })
+    end
+  end)
+
   it("leaves alone what is short, compressed, a part, or of another kind", function()
     for _, response in ipairs {
-      { 200, nil, "short" }, { 206, nil, LONG }, { 204 }, { 304, { ETag = '"a"' } }, { 200, nil, nil },
+      { 200, nil, ("x"):rep(1023) }, { 206, nil, LONG }, { 204, nil, LONG }, { 205, nil, LONG },
+      { 304, { ETag = '"a"' }, LONG }, { 200, nil, nil }, { 200, { ["Cache-Control"] = "No-Transform" }, LONG },
       { 200, { ["content-encoding"] = "br" }, LONG }, { 200, { ["Content-Type"] = "image/png" }, LONG },
       { 200, { ["Cache-Control"] = "public, no-transform" }, LONG },
       { 200, { ["Content-Range"] = "bytes 0-9/9" }, LONG },
@@ -109,6 +141,11 @@ describe("http.compress", function()
     assert.is_true(size { level = 9 } < size { level = 1 })
     assert.equal(#LONG, size { min = #LONG + 1 })
     assert.is_true(size { min = #LONG } < #LONG)
+    assert.equal(size { level = 6 }, size {})
+    local f = http.compress(function() return 200, nil, ("x"):rep(1024) end)
+    assert.equal("gzip", select(2, ask(f, GZIP))["Content-Encoding"])
+    f = http.compress(function() return 200, nil, "" end, { min = 0 })
+    assert.equal("gzip", select(2, ask(f, GZIP))["Content-Encoding"])
   end)
 
   it("decompresses requests while they are read, and refuses bombs and damaged ones", function()
@@ -130,8 +167,28 @@ describe("http.compress", function()
     for _, body in ipairs { "abc", "", gzip("abc"):sub(1, -2), gzip "abc" .. "x", "\31\139" } do
       assert.equal(DAMAGED, send(body))
     end
+    assert.equal("200 nilabc", send(gzip "abc", "GZIP"))
+    assert.equal("200 nilabc", send(gzip "abc", "X-Gzip"))
     assert.equal("415 415: the body has an unknown encoding\n", send("abc", "br"))
     assert.equal("200 nilabc", send("abc", "identity"):gsub("identity", "nil"))
+  end)
+
+  it("counts the bytes of all pieces of a request", function()
+    local function send(n, opts)
+      local bytes, pieces = {}, {}
+      for i = 1, n // 8 + 1 do bytes[i] = string.pack("I8", math.random(0)) end
+      local packed = gzip(table.concat(bytes):sub(1, n))
+      local size = math.max(400, n // 5)
+      for at = 1, #packed, size do pieces[#pieces + 1] = packed:sub(at, at + size - 1) end
+      local before = http.fake(http.compress(function(req) return 200, nil, #req:body() .. "" end, opts))
+      local response = http.request { url = "http://x/", body = channel(pieces), headers = {
+        ["Content-Encoding"] = "gzip" } }
+      http.fake(before)
+      return response.status == 200 and response.body or response.status
+    end
+    assert.same({ "1000", 413, "0", 413 }, { send(1000, { max = 1000 }), send(1001, { max = 1000 }),
+      send(0, { max = 0 }), send(1, { max = 0 }) })
+    assert.same({ "1048576", 413 }, { send(1048576), send(1048577) })
   end)
 
   it("is understood by libcurl, for files as well", function()

@@ -36,8 +36,23 @@ describe("http.cors", function()
     assert.same({ A, "PUT, DELETE", "X-Key", 60 }, { headers["Access-Control-Allow-Origin"],
       headers["Access-Control-Allow-Methods"], headers["Access-Control-Allow-Headers"],
       headers["Access-Control-Max-Age"] })
+    for given, sent in pairs { [0] = 0, [1000] = 1, [1500] = 2, [2000000] = 2000 } do
+      local g = http.cors(page, { origins = { A }, max_age = given, methods = {} })
+      assert.equal(sent, select(2, ask(g, "OPTIONS", A, ASKED))["Access-Control-Max-Age"])
+      assert.is_nil(select(2, ask(g, "OPTIONS", A, ASKED))["Access-Control-Allow-Methods"])
+    end
     assert.equal("text", select(3, ask(f, "OPTIONS", "https://b.example", ASKED)))
     assert.equal("text", select(3, ask(f, "OPTIONS", A)))
+  end)
+
+  it("names the origin once among what the response depends on", function()
+    for sent, expected in pairs { ["Origin"] = "Origin", ["accept, ORIGIN"] = "accept, ORIGIN", ["*"] = "*",
+      ["X-Origin"] = "X-Origin, Origin", ["Accept"] = "Accept, Origin" } do
+      local f = http.cors(function() return 200, { vary = sent } end, { origins = { A } })
+      assert.equal(expected, select(2, ask(f, "GET", A)).vary)
+    end
+    local f = http.cors(function() return 200, { Vary = { "Accept", "Cookie" } } end, { origins = { A } })
+    assert.equal("Accept, Cookie, Origin", select(2, ask(f, "GET", A)).Vary)
   end)
 
   it("does not change the program's table, and passes on what is no response", function()

@@ -259,7 +259,7 @@ describe("http.events", function()
       ["events: unknown option \"timeout\"; known: backoff, body"] = { timeout = 1 },
       ["events: tries: an integer of at least 1 expected, got 0"] = { tries = 0 },
       ["events: backoff: a number of milliseconds"] = { backoff = -1 },
-      ["events: idle: a number of milliseconds, at least 1"] = { idle = 0 },
+      ["events: idle: a number of milliseconds, above 0"] = { idle = 0 },
       ["events: last_id: a string without line breaks"] = { last_id = "a\n" },
       ["events: reconnect: true or false expected, got a number"] = { reconnect = 1 },
       ["events: body: a string expected"] = { body = rn.chan(), reconnect = true },

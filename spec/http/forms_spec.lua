@@ -88,6 +88,44 @@ describe("req:form", function()
     assert.same({ f = "kept x", a = "1" }, form.fields)
   end)
 
+  it("takes names in any case, encodings that are none, an empty form, and a line end before the first part", function()
+    local function fields(content_type, body) return assert(form_of(content_type, body)).fields end
+    assert.same({ a = "1" }, fields("APPLICATION/X-WWW-FORM-URLENCODED", "a=1"))
+    assert.same({ a = "1" }, fields("Multipart/Form-Data; BOUNDARY=b", part('CONTENT-DISPOSITION: FORM-DATA; NAME="a"',
+      "1") .. "--b--"))
+    for _, encoding in ipairs { "7bit", "8BIT", "Binary" } do
+      assert.same({ a = "1" }, fields(MULTIPART, part('Content-Disposition: form-data; name="a"\r\n'
+        .. "Content-Transfer-Encoding: " .. encoding, "1") .. "--b--"))
+    end
+    assert.same({}, fields(MULTIPART, "--b--"))
+    assert.same({ a = "1" }, fields(MULTIPART, "\r\n" .. field("a", "1") .. "--b--"))
+    local longest = ("x"):rep(70)
+    assert.same({ a = "1" }, fields('multipart/form-data; boundary="' .. longest .. '"',
+      (field("a", "1") .. "--b--"):gsub("%-%-b", "--" .. longest)))
+  end)
+
+  it("gives nothing more of a file when its function has returned", function()
+    local kept
+    assert(form_of(MULTIPART, file("f", "x", "data") .. field("a", "1") .. "--b--", { file = function(p) kept = p end }))
+    assert.is_nil(kept:read())
+    raises("read: call it with a colon: part:read", function() kept.read(7) end)
+    raises("save: call it with a colon: part:save", function() kept.save(7) end)
+  end)
+
+  it("raises the error with which a body ends early", function()
+    local why
+    local before = http.fake(function(req)
+      why = select(2, pcall(req.form, req))
+      return 200
+    end)
+    local ch = rn.chan(1)
+    ch:put(field("a", "1"))
+    ch:close "the network is gone"
+    http.request { url = "http://x/", body = ch, headers = { ["Content-Type"] = MULTIPART } }
+    http.fake(before)
+    assert.matches("the network is gone", tostring(why))
+  end)
+
   it("refuses malformed forms", function()
     local FORM = 'Content-Disposition: form-data; name="a"'
     for body, expected in pairs {
@@ -99,7 +137,10 @@ describe("req:form", function()
       [part('Content-Disposition: file; name="a"', "1") .. "--b--"] = "has no name",
       [part(FORM .. "; name=b", "1") .. "--b--"] = "has no name", [part(FORM .. ' x', "1") .. "--b--"] = "has no name",
       [part(FORM .. "\r\n" .. FORM, "1") .. "--b--"] = "malformed header",
-      [part("a b: c", "1") .. "--b--"] = "malformed header",
+      [part("a b: c", "1") .. "--b--"] = "malformed header", [part("a(b: c", "1") .. "--b--"] = "malformed header",
+      [part(FORM .. "\r\n" .. FORM:upper(), "1") .. "--b--"] = "malformed header",
+      [part(FORM .. "\r\nX: a\1b", "1") .. "--b--"] = "malformed header",
+      [part(FORM .. '; NAME="c"', "1") .. "--b--"] = "has no name", [part(FORM .. ';', "1") .. "--b--"] = "has no name",
       [part(FORM .. "\r\n folded", "1") .. "--b--"] = "malformed header",
       [part(FORM .. "\r\nX: " .. ("y"):rep(9000), "1") .. "--b--"] = "more than 8192 bytes",
       [part(FORM .. "\r\nContent-Transfer-Encoding: base64", "1") .. "--b--"] = "has an encoding",
@@ -126,12 +167,19 @@ describe("req:form", function()
       { MULTIPART, field("a", ("1"):rep(10)) .. "--b--", { max = 10 }, "more than 10 bytes" },
       { MULTIPART, file("f", "x", ("1"):rep(10)) .. "--b--", { max_file = 9, file = keep {} },
         'field "f" is too long' },
+      { MULTIPART, file("f", "x", "1") .. "--b--", { max_file = 0, file = keep {} }, 'field "f" is too long' },
+      { MULTIPART, file("f", ("x"):rep(10), "") .. "--b--", { max = 10, file = keep {} }, "more than 10 bytes" },
+      { ENCODED, ("a=&"):rep(1001), {}, "more than 1000 fields" },
+      { ENCODED, ("x"):rep(1048577), {}, "more than 1048576 bytes" },
     } do
       local form, err, status = form_of(case[1], case[2], case[3])
       assert.same({ nil, 413 }, { form, status })
       assert.match(case[4], err)
     end
     assert(form_of(ENCODED, "a=1&b=2", { max_fields = 2, max = 7 }))
+    assert(form_of(ENCODED, ("a=&"):rep(1000)))
+    assert(form_of(ENCODED, ("x"):rep(1048576)))
+    assert(form_of(MULTIPART, file("f", ("x"):rep(9), "") .. "--b--", { max = 10, max_file = 0, file = keep {} }))
     assert(form_of(MULTIPART, file("f", "x", ("1"):rep(10)) .. "--b--", { max_file = 10, file = keep {} }))
   end)
 

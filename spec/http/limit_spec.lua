@@ -28,7 +28,9 @@ describe("http.limit", function()
     for _, case in ipairs { { "2001:db8:0:1::1", "2001:db8:0:1:ffff::2", true },
       { "2001:db8::1", "2001:db8:0:0:9::", true },
       { "2001:db8:0:1::1", "2001:db8:0:2::1", false }, { "::1", "::2", true },
-      { "::ffff:1.2.3.4", "::ffff:1.2.3.5", false },
+      { "::ffff:1.2.3.4", "::ffff:1.2.3.5", false }, { "::1:2:3:4:5", "::9:2:3:4:5", false },
+      { "::1:2:3:4:5", "0:0:0:1:9:9:9:9", true }, { "1:2:3:4::", "1:2:3:5::", false },
+      { "2001:db8:0:1::1", "2002:db8:0:1::1", false },
       { "1:2:3:4:5:6:7:8", "1:2:3:4:9::", true } } do
       sim.run(function()
         local f = http.limit(page, 1, 1000)
@@ -36,6 +38,72 @@ describe("http.limit", function()
         assert.equal(case[3] and "429 1" or 200, ask(f, case[2]), case[1] .. " " .. case[2])
       end)
     end
+  end)
+
+  it("begins anew with each time, and does not limit more than 100,000 clients of one time", function()
+    sim.run(function()
+      local f = http.limit(page, 1, 2000000, { key = function(req) return req.user end })
+      local function by(user) return (f { method = "GET", user = user }) end
+      for _ = 1, 2 do
+        for i = 1, 100000 do assert(by(i) == 200) end
+        assert.same({ 200, 200, 429, 429 }, { by "more", by "more", by(1), by(100000) })
+        rn.sleep(2000000)
+      end
+      assert.equal(200, by "a")
+      assert.equal(math.ceil(2000 - rn.now() / 1000 % 2000), select(2, f { method = "GET", user = "a" })["Retry-After"])
+    end)
+  end)
+
+  -- A bucket in memory, which others change before the first `conflicts` changes.
+  local function bucket_of(conflicts)
+    local entries, bucket = {}, { writes = 0 }
+    function bucket:get(key) return entries[key] and entries[key][1], entries[key] and entries[key][2] end -- luacheck: no self
+    local function write(key, value, is_right)
+      bucket.writes = bucket.writes + 1
+      if conflicts > 0 then
+        conflicts = conflicts - 1
+        return nil, "another one was quicker"
+      end
+      assert(is_right)
+      entries[key] = { value, bucket.writes }
+      return bucket.writes
+    end
+    function bucket:create(key, value) return write(key, value, not entries[key]) end -- luacheck: no self
+    function bucket:update(key, value, revision) -- luacheck: no self
+      return write(key, value, entries[key] and entries[key][2] == revision)
+    end
+    return bucket
+  end
+
+  it("counts in a bucket by the clock of the host, and tells when the time is over", function()
+    sim.run(function()
+      local world, bucket = sim.world(), bucket_of(0)
+      world:host("server", function()
+        local f = http.limit(page, 2, 10000, { bucket = bucket })
+        rn.sleep(10000 - os.time() * 1000 % 10000 + 3000)
+        for _ = 1, 2 do
+          local again = "429 " .. 10 - os.time() % 10
+          assert.same({ 200, 200, again, again }, { ask(f, "::1"), ask(f, "::1"), ask(f, "::1"), ask(f, "::1") })
+          assert.equal(200, ask(f, "::2:0:0:0:1"))
+          rn.sleep(10000)
+        end
+      end)
+      world:run()
+      assert.equal(6, bucket.writes) -- requests beyond the limit are not counted
+    end)
+  end)
+
+  it("counts again if others have changed the bucket, and answers and reports if that goes on", function()
+    local errors = {}
+    local before = rn.on_error(function(err) errors[#errors + 1] = tostring(err) end)
+    local busy, free = bucket_of(20), bucket_of(19)
+    local f, g = http.limit(page, 1, 3600000, { bucket = busy }), http.limit(page, 1, 3600000, { bucket = free })
+    assert.equal(200, ask(g, "1.1.1.1"))
+    assert.same({}, errors)
+    assert.matches("^429", ask(g, "1.1.1.1"))
+    assert.equal(200, ask(f, "1.1.1.1"))
+    rn.on_error(before)
+    assert.same({ 20, "another one was quicker" }, { busy.writes, errors[1] })
   end)
 
   it("counts by what a function says, and not what is nil", function()

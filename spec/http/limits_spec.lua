@@ -161,7 +161,7 @@ describe("limits of http.serve", function()
   it("do not hold for upgraded connections", function()
     local timeout = math.ceil(100 * patience.factor()) -- the upgrade comes before that
     local server <close> = serve(function(req)
-      request.upgrade(req, "Upgrade", "silence")
+      request.upgrade(req, { "Upgrade", "silence" })
       rn.sleep(2.5 * timeout)
       req.core:write "bye"
     end, { idle = timeout // 2, timeout = timeout })
@@ -178,7 +178,7 @@ describe("other protocols on a connection of http.serve", function()
 
   -- Sends back what comes, until the client ends.
   local function echo(req)
-    request.upgrade(req, "Upgrade", "echo", "X-A", "b")
+    request.upgrade(req, { "Upgrade", "echo", "X-A", "b" })
     while true do
       local piece = req.core:read(65536)
       if piece == false then return end
@@ -214,7 +214,7 @@ describe("other protocols on a connection of http.serve", function()
     local ended
     local server <close> = serve(function(req)
       local _ <close> = setmetatable({}, { __close = function() ended = true end })
-      request.upgrade(req, "Upgrade", "x")
+      request.upgrade(req, { "Upgrade", "x" })
       while true do
         req.core:write(("x"):rep(10000))
         rn.sleep(1)
@@ -230,7 +230,7 @@ describe("other protocols on a connection of http.serve", function()
     local problems = {}
     local server <close> = serve(function(req)
       if req.path == "/plain" then return 200, nil, tostring(req.can_upgrade) end
-      problems[#problems + 1] = select(2, pcall(request.upgrade, req, "Upgrade", "x"))
+      problems[#problems + 1] = select(2, pcall(request.upgrade, req, { "Upgrade", "x" }))
       return 200, nil, "no"
     end)
     assert.equal("true", (select(2, ask(server, "GET /plain", "Connection: upgrade\r\nUpgrade: x\r\n\r\n"))))

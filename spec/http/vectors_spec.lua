@@ -1,4 +1,5 @@
--- http.serve: which requests it takes and which it refuses, by the vectors of vectors.lua, at once and in pieces.
+-- http.serve: which requests it takes and which it refuses, by the vectors of vectors.lua, at once and in pieces; and
+-- the same with http.proxy before it, which must change nothing.
 
 if not pcall(require, "luv") then
   describe("http.serve by the RFCs", function() pending "luv is not installed" end)
@@ -6,6 +7,7 @@ if not pcall(require, "luv") then
 end
 
 local http = require "runnel.http"
+local http_stage = require "spec.support.http.http_stage"
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 local uv = require "runnel.uv"
@@ -16,25 +18,30 @@ local VECTORS = dofile "spec/http/vectors.lua"
 -- Is sent behind each vector: it is answered if the connection is open, and in step.
 local PROBE <const> = "GET /probe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
+local PROXY <const> = "http.proxy"
+
 local is_warm = false
 
-describe("http.serve by the RFCs", function()
-  local server
+local function by_the_rfcs(name, around)
+  local server, behind
 
   before_each(function()
     if not is_warm then assert(http.serve(0, print)):close() end -- opens the descriptor by which threads wake Lua
     is_warm = true
     uv_stage.open()
-    server = assert(http.serve(0, function(req)
+    behind = assert(http.serve(0, function(req)
       local body = req:body()
       if req.path == "/probe" then return 200, nil, "probe" end
       if body ~= "" then return 200, nil, body end
       if req.path == "/x" then return 200, nil, req.headers["x-a"] or "-" end
       return 200, nil, req.method == "GET" and "hello" or ""
     end))
+    server = around(behind)
   end)
   after_each(function()
     server:close()
+    behind:close()
+    if name == PROXY then http.close_idle() end
     uv_stage.close()
   end)
 
@@ -105,6 +112,8 @@ describe("http.serve by the RFCs", function()
     it(("takes right requests and refuses wrong ones: %s"):format(group[1]), function() check(group) end)
   end
 
+  if name == PROXY then return end
+
   it("accepts a request in pieces of any size", function()
     local seed = os.time()
     math.randomseed(seed)
@@ -117,4 +126,14 @@ describe("http.serve by the RFCs", function()
       assert(ok, ("seed %d: %s"):format(seed, tostring(err)))
     end
   end)
+end
+
+describe("http.serve by the RFCs", function()
+  by_the_rfcs("http.serve", function(behind) return behind end)
+end)
+
+describe("http.proxy by the RFCs", function()
+  if http_stage.missing then return pending(http_stage.missing) end
+  setup(function() http.get "http://127.0.0.1:1/" end) -- makes the client and its thread, which have a descriptor
+  by_the_rfcs(PROXY, function(behind) return assert(http.serve(0, http.proxy(behind.url))) end)
 end)

@@ -5,13 +5,14 @@ local both = require "spec.support.in_world"(it)
 local rn = require "runnel"
 local frames = require "spec.support.http.websocket_frames"
 local patience = require "spec.support.patience"
+local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
 
 local is_built = pcall(require, "runnel.websocket.core")
 if not (is_built and pcall(require, "luv")) then
-  describe("req:websocket", function() pending "libwslay, zlib or luv is not installed" end)
+  describe("req:websocket", function() pending "zlib or luv is not installed" end)
   return
 end
 
@@ -377,6 +378,45 @@ describe("req:websocket", function()
       rn.sleep(8 * limit)
       conn:write "still here"
       assert.equal("still here", conn:read():take())
+    end)
+
+    it("takes at most 5 KB of Lua's memory, and one go block, while nothing comes", function()
+      local dir <close> = process.directory()
+      dir:write("server.lua", [[
+        local http, rn, uv = require "runnel.http", require "runnel", require "runnel.uv"
+        local server = assert(http.serve(0, function(req)
+          local conn = assert(req:websocket())
+          for message in conn:read() do conn:write(message) end
+        end))
+        print(server.port)
+        io.stdout:flush()
+        for _ in uv.lines(0) do
+          collectgarbage()
+          collectgarbage()
+          print(collectgarbage "count" * 1024, #rn.ps())
+          io.stdout:flush()
+        end]])
+      local program = uv.spawn { process.runnel, dir.path .. "/server.lua", stdin = true, stdout = "lines" }
+      local server, kept = { port = tonumber(program.stdout:take()) }, {}
+      -- Opens so many, over each of which a message goes forth and back. Returns what the server says then.
+      local function open(n)
+        for _ = 1, n do
+          local conn = ask(server)
+          conn:write(frames.frame(frames.TEXT, "hello"))
+          conn:read():take()
+          kept[#kept + 1] = conn
+        end
+        program.stdin:put "\n"
+        local bytes, blocks = program.stdout:take():match "^(%S+)\t(%d+)$"
+        return tonumber(bytes), tonumber(blocks)
+      end
+      open(10)
+      local bytes, blocks = open(10)
+      local more_bytes, more_blocks = open(50)
+      for _, conn in ipairs(kept) do conn:close() end
+      program:close()
+      assert.equal(50, more_blocks - blocks)
+      assert.is_true((more_bytes - bytes) / 50 <= 5000, (more_bytes - bytes) / 50)
     end)
 
     both("is closed with 1001 by drain, which waits for that; then no new one is accepted", function()

@@ -11,7 +11,7 @@ local uv_stage = require "spec.support.uv_stage"
 
 local is_built, lib = pcall(require, "runnel.websocket.core")
 if not (is_built and pcall(require, "luv")) then
-  describe("http.websocket", function() pending "libwslay, zlib or luv is not installed" end)
+  describe("http.websocket", function() pending "zlib or luv is not installed" end)
   return
 end
 
@@ -177,7 +177,7 @@ describe("http.websocket", function()
       for text, pattern in pairs {
         [address] = "through the proxy " .. address .. ": it has answered with status 407",
         ["127.0.0.1:1"] = "through the proxy 127.0.0.1:1: .*ECONNREFUSED",
-        ["socks5://127.0.0.1:1"] = "http:// only, and the proxy is socks5://127.0.0.1:1",
+        ["ftp://127.0.0.1:1"] = "the proxy ftp://127.0.0.1:1 is of an unknown kind: http, https, socks4",
         ["http://:1"] = "the address of the proxy is wrong",
       } do
         local conn, err = http.websocket("ws://far.invalid/", { proxy = text })
@@ -316,7 +316,8 @@ describe("http.websocket", function()
         ["protocols: element 1: one of the names of subprotocols expected, got \"a b\""] = { protocols = { "a b" } },
         ["headers: the name of a header expected, got \"a b\""] = { headers = { ["a b"] = "c" } },
         ["headers: a: a string without line breaks"] = { headers = { a = "b\r\nc: d" } },
-        ["headers: Host is set by the handshake itself"] = { headers = { Host = "c" } },
+        ["headers: Upgrade is set by the handshake itself"] = { headers = { Upgrade = "c" } },
+        ["unix_socket_path: the path of a Unix socket"] = { unix_socket_path = 1 },
         ["origin: a string such as"] = { origin = "a b" },
         ["timeout: a number of milliseconds"] = { timeout = -1 },
         ["tls is for wss:// URLs"] = { tls = {} },

@@ -6,7 +6,7 @@ local uv_stage = require "spec.support.uv_stage"
 
 local is_built = pcall(require, "runnel.websocket.core") and pcall(require, "runnel.tls")
 if not (is_built and pcall(require, "luv")) then
-  describe("a websocket with TLS", function() pending "libwslay, zlib, OpenSSL or luv is not installed" end)
+  describe("a websocket with TLS", function() pending "zlib, OpenSSL or luv is not installed" end)
   return
 end
 

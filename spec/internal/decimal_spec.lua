@@ -15,6 +15,18 @@ describe("numbers as text", function()
     assert.equal("1.5", decimal.point "1\u{66B}5") -- a decimal separator of two bytes
   end)
 
+  it("have the fewest digits that are read back as the same, where programs read them", function()
+    for text, value in pairs { ["0.1"] = 0.1, ["0.30000000000000004"] = 0.1 + 0.2, ["123456789012345.0"] = 123456789012345.0,
+      ["3.141592653589793"] = math.pi, ["5e-324"] = 2.0 ^ -1074, ["2.0"] = 2.0, ["-0.0"] = -0.0, ["3"] = 3,
+      ["9007199254740993"] = 9007199254740993, ["true"] = true, ["inf"] = math.huge } do
+      assert.equal(text, decimal.exact(value))
+    end
+    for _ = 1, 2000 do
+      local value = string.unpack("d", string.pack("I8", math.random(0)))
+      if value - value == 0 then assert.equal(value, tonumber(decimal.exact(value))) end
+    end
+  end)
+
   describe("have a point in a program whose locale has a decimal comma:", function()
     local dir, has_locale
     setup(function()

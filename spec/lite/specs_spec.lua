@@ -59,12 +59,12 @@ end)
 
 describe("the rock runnel-lite", function()
   it("has lite and its hosts, and is built without a compiler", function()
-    local rock, files = {}, { ["runnel.lite"] = "lua/runnel/lite.lua" }
-    assert(loadfile("rockspecs/runnel-lite-scm-1.rockspec", "t", rock))()
+    local rock, files = {}, { ["runnel.lite"] = "../../lua/runnel/lite.lua" }
+    assert(loadfile("packaging/rockspecs/runnel-lite-scm-1.rockspec", "t", rock))()
     local pipe <close> = assert(io.popen "ls lua/runnel/lite/*.lua")
-    for path in pipe:lines() do files["runnel.lite." .. path:match "([%w_]+)%.lua$"] = path end
-    assert.equal("none", rock.build.type) -- "builtin" would install the modules of runnel, too
-    assert.same(files, rock.build.install.lua)
+    for path in pipe:lines() do files["runnel.lite." .. path:match "([%w_]+)%.lua$"] = "../../" .. path end
+    assert.equal("builtin", rock.build.type)
+    assert.same(files, rock.build.modules)
     assert.same({ "lua >= 5.1, < 5.6" }, rock.dependencies)
   end)
 end)

@@ -2,7 +2,9 @@
 
 local rn = require "runnel"
 local nats_server = require "spec.support.queue.nats_server"
+local figures = require "runnel.queue.figures"
 local patience = require "spec.support.patience"
+local view = require "runnel.queue.view"
 
 local nats, missing = nats_server.library()
 if not nats then
@@ -45,6 +47,46 @@ describe("streams", function()
       source:close()
     end)
   end
+
+  it("have servers whose health is beside their queues: leaders, replicas behind, streams without a leader #slow", function()
+    local cluster <close> = nats_server.cluster()
+    local conn <close> = connect(cluster.url)
+    for name, replicas in pairs { orders = 3, single = 1 } do
+      patience.wait_for(function() return conn:stream(name, { replicas = replicas }) end)
+    end
+    local source <close> = assert(conn:source("orders", { name = "n" })) -- luacheck: ignore 211
+    local list
+    patience.wait_for(function() -- the leader hears of its replicas
+      list = assert(conn:queues())
+      local behind = 0
+      for _, one in ipairs(list.servers) do behind = behind + one.behind end
+      return #list.servers == 3 and behind == 0
+    end)
+    local leads, replicas = 0, 0
+    for _, one in ipairs(list.servers) do leads, replicas = leads + one.leads, replicas + one.replicas end
+    assert.same({ 3, 4, nil }, { leads, replicas, list.leaderless })
+    assert.same({ used = 0 }, list.storage)
+    assert.matches("\nserver +leads +replicas +behind +state\nserver1 .* well\nserver2",
+      table.concat(view.queues(list), "\n"))
+    assert.same({}, figures.alarms(list, { healthy = true }))
+    local info = assert(conn:request("$JS.API.STREAM.INFO.single", "")).data
+    local lost = "server" .. info:match '"leader":"server(%d)"'
+    cluster.servers[tonumber(lost:match "%d")]:kill()
+    patience.wait_for(function() -- an election may be under way
+      list = conn:queues()
+      for _, one in ipairs(list and list.leaderless and list.servers or {}) do
+        if one.name == lost and (one.offline or one.silent or one.behind > 0) then return true end
+      end
+    end)
+    assert.same({ "single" }, list.leaderless)
+    local text = table.concat(figures.alarms(list, { healthy = true }), "\n")
+    assert.matches("server " .. lost .. ": ", text)
+    assert.matches("stream single: no leader", text)
+    assert.matches("no leader, so their queues are not shown: single", table.concat(view.queues(list), "\n"))
+    local numbers = figures.text(list)
+    assert.matches("\nrunnel_queues_without_leader 1\n", numbers)
+    assert.matches('\nrunnel_queues_server_behind{server="' .. lost, numbers)
+  end)
 
   it("of buckets in a cluster of three: of updates of a revision at the same time, one succeeds #slow", function()
     if not nats_server.is_since "2.11" then return pending "nats-server before 2.11 stores several of them" end

@@ -172,12 +172,14 @@ for name, module in pairs(KEEPERS) do
       local message = one.wait(1)
       assert.is_nil(one.keeper:starts(message))
       assert.is_true(one.keeper:set_starts(message, { starts = 1, raises = 0 }))
-      assert.is_true(one.keeper:set_starts(message, { starts = 1, raises = 1, error = "no" }))
+      assert.is_true(one.keeper:set_starts(message, { starts = 1, raises = 1, error = "no",
+        errors = { { start = 1, time = 1, error = "no" } } }))
       queue.kill(one.keeper)
       local other = process(queue)
       local again = other.wait(1)
       local count, err = other.keeper:starts(again)
-      assert.same({ { starts = 1, raises = 1, error = "no" } }, { count, err })
+      assert.same({ { starts = 1, raises = 1, error = "no", errors = { { start = 1, time = 1, error = "no" } } } },
+        { count, err })
       assert.is_true(other.keeper:set_starts(again, { starts = 2, raises = 1 }))
       other.keeper:note_starts(again, { starts = 3, raises = 1 })
       wait_for(function()

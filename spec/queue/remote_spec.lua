@@ -57,6 +57,9 @@ for _, at in ipairs(places) do
       local letter = assert(dead:get(1))
       assert.same({ "job", "a", "not yet", 3, 3 },
         { letter.kind, letter.value, letter.error, letter.starts, letter.raises })
+      for i = 1, 3 do
+        assert.same({ i, "not yet" }, { letter.errors[i].start, letter.errors[i].error:match "^[^\n]*" })
+      end
       mended = true
       assert.same({ true, "a!" }, { dead:replay(1) })
       assert.equal(0, dead:count())

@@ -6,6 +6,7 @@ local patience = require "spec.support.patience"
 local places = require "spec.support.queue.places"
 local raises = require "spec.support.raises"
 local reported = require "spec.support.stage"
+local view = require "runnel.queue.view"
 
 local left, stored, take_within, wait_for = places.left, places.stored, places.take_within, patience.wait_for
 
@@ -255,6 +256,48 @@ for _, at in ipairs(places) do
       assert.same({ "fine" }, done)
       assert.same({ ("stage n: a call had not ended after %d ms"):format(limit) }, reports)
       assert.same({ 2, "park" }, { dead:list()[1].raises, dead:get(1).value })
+    end))
+
+    it("keeps the errors of the last eight tries, for operators and the dead letter", within(function(place)
+      local owner, tries, last = place.owner, 0, rn.chan()
+      stored(owner, "words", "a")
+      local reports = reported.report_texts(function()
+        local stage = assert(owner:stage("words", 1, function()
+          tries = tries + 1
+          if tries == 10 then last:take() end
+          error(("no %d %s"):format(tries, ("x"):rep(300)), 0)
+        end, nil, { name = "n", tries = 10, backoff = 1 }))
+        local function check(errors, first)
+          assert.equal(8, #errors)
+          for i, one in ipairs(errors) do
+            assert.equal(first + i - 1, one.start)
+            assert.matches(("^no %d xxx"):format(first + i - 1), one.error)
+            assert.is_true(#one.error < 210 and math.abs(one.time / 1000 - os.time()) < 600)
+          end
+        end
+        wait_for(function() return tries == 10 end)
+        local queue = assert(owner:queue "words/n")
+        local message = assert(queue:get(1))
+        check(message.errors, 2)
+        assert.matches("a$", message.value) -- on a server, the bytes: it does not tell the encoding
+        assert.same({ 10, 9 }, { message.starts, message.raises })
+        assert.matches("^no 9 x+$", message.error)
+        local failure = queue.workers[1].failure
+        assert.same({ '"a"', 1, 9 }, { failure.value, failure.sequence, failure.start })
+        assert.matches("^no 9 xxx", failure.error)
+        local text = table.concat(view.queues({ queue }, true), "\n")
+        assert.matches('last error: [%d.]+ m?s ago, message 1, start 9: no 9 x+%.%.%. %("a"%)', text)
+        text = table.concat(view.message("words/n", message), "\n")
+        assert.matches("errors     %d+%-%d%d%-%d%d %d%d:%d%d:%d%d, start 2: no 2 xxx", text)
+        assert.same({ nil, "there is no message 2 of words/n that is not done" }, { queue:get(2) })
+        last:put(true)
+        wait_for(function() return stage:stats().given_up == 1 end)
+        local letter = assert(owner:dead "n":get(1))
+        check(letter.errors, 3)
+        assert.matches("start 10: no 10 xxx", table.concat(view.letter(letter), "\n"))
+        stage:drain()
+      end)
+      assert.equal(1, #reports)
     end))
 
     it("has dead letters, which are listed, shown, replayed for it only, and dropped", within(function(place)

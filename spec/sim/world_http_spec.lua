@@ -198,7 +198,7 @@ describe("runnel.http in a simulated world", function()
   end)
 
   describe("WebSocket", function()
-    if not pcall(require, "runnel.websocket.core") then return pending "libwslay or zlib is not installed" end
+    if not pcall(require, "runnel.websocket.core") then return pending "zlib is not installed" end
 
     -- The same for a server whose function gets the connection.
     local function connected(f, client, opts, url)

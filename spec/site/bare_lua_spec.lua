@@ -1,4 +1,4 @@
--- Modules for the site are embedded without comments: that must change nothing else.
+-- Modules for the site and the C library are embedded without comments: that must change nothing else.
 
 local bare = require "scripts.bare_lua"
 local pages = require "spec.support.docs.pages"

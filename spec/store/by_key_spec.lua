@@ -314,6 +314,91 @@ describe("runs of a store", function()
     assert.matches("result: run alone%[1%] waits for its own result", err)
   end)
 
+  describe("that wait for each other's results", function()
+    local store, refs
+    before_each(function()
+      rn.on_error(function() end) -- of runs that fail for good
+      store, refs = require("runnel.store").open ":memory:", {}
+    end)
+    after_each(function()
+      store:close()
+      rn.on_error(nil)
+    end)
+
+    -- Runs of a name that do f(run, wait), where wait(name, ms) waits for the result of the run 1 of that name. Returns a
+    -- function that starts the run 1 of each, and returns the outcomes.
+    local function started(functions)
+      local outcomes = {}
+      for name in pairs(functions) do refs[name] = assert(store:runs(name):start(1)) end
+      for name, f in pairs(functions) do
+        store:runs(name, function(run)
+          return f(run, function(other, ms) return assert(refs[other]:result { timeout = ms }) end)
+        end, { tries = 1 })
+      end
+      for name, ref in pairs(refs) do
+        outcomes[name] = table.pack(ref:result { timeout = 20000 * patience.factor() })
+      end
+      return outcomes
+    end
+
+    it("without an end fail where the cycle closes, with its names", function()
+      local outcomes, closing = started {
+        a = function(_, wait) return wait "b" end,
+        b = function(_, wait) return wait "c" end,
+        c = function(_, wait) return wait "a" end,
+        late = function(_, wait) return wait "a" end,
+      }, 0
+      for name, outcome in pairs(outcomes) do
+        assert.is_nil(outcome[1])
+        local cycle = { a = "bc", b = "ca", c = "ab" }
+        assert.matches("result: runs would wait for each other's results for ever: %l%[1%] waits for ", outcome[2])
+        local first, second = (cycle[name] or ""):match "(.)(.)"
+        local text = first and ("%s[1] waits for %s[1], which waits for %s[1], which waits for %s[1]"):format(name, first,
+          second, name)
+        if text and outcome[2]:find(text, 1, true) then closing = closing + 1 end
+      end
+      assert.equal(1, closing)
+    end)
+
+    it("with an end, or in another go block, do not fail for that", function()
+      local outcomes = started {
+        a = function(_, wait) return pcall(wait, "b", 50) and "no" or "late" end,
+        b = function(_, wait) return wait "a" .. " b" end,
+        c = function(run, wait)
+          rn.go(function() wait "d" end)
+          run:sleep(50)
+          return "c"
+        end,
+        d = function(_, wait) return wait "c" .. " d" end,
+      }
+      for name, expected in pairs { a = "late", b = "late b", c = "c", d = "c d" } do
+        assert.same({ name, expected, nil }, { name, outcomes[name][1], outcomes[name][2] })
+      end
+    end)
+
+    it("do not fail for a wait that was cancelled", function()
+      local outcomes = started {
+        a = function(run, wait)
+          local ok = pcall(wait, "b") -- cancelled
+          run:sleep(1)
+          return ok and "no" or wait "c"
+        end,
+        b = function(run, wait)
+          run:wait "go"
+          return wait "a" .. " b"
+        end,
+        c = function()
+          patience.wait_for(function() return refs.b:state().state == "waiting" end)
+          assert(refs.a:cancel "enough")
+          assert(refs.b:signal "go")
+          return "c"
+        end,
+      }
+      assert.equal("c", outcomes.c[1])
+      assert.not_matches("for ever", tostring(outcomes.b[2]))
+    end)
+  end)
+
   it("keep their priority when they are started again", function()
     local store <close> = require("runnel.store").open ":memory:"
     local seen = {}
@@ -324,5 +409,38 @@ describe("runs of a store", function()
     assert(store:queue("work"):resume())
     for i = 1, 3 do runs:get(i):result() end
     assert.equal("1, 2, 3, 2, 3, 1", table.concat(seen, ", "))
+  end)
+
+  it("and messages of a stage keep their priority when their dead letters are replayed", function()
+    local store <close> = require("runnel.store").open ":memory:"
+    local seen, is_mended = {}, false
+    local function work(what)
+      if not is_mended then error "not yet" end
+      seen[#seen + 1] = what
+    end
+    local before = rn.on_error(function() end)
+    local runs = store:runs("work", function(_, what) work(what) end, { n = 1, tries = 1 })
+    assert(store:stream "jobs")
+    local stage = assert(store:stage("jobs", 1, work, nil, { name = "n", tries = 1 }))
+    local sink = assert(store:sink "jobs")
+    for i, priority in ipairs { 0, 9, 5 } do
+      assert(runs:start(i, i, { priority = priority })):result()
+      assert(sink:put("m" .. i, { priority = priority, headers = { Kept = "yes" } }))
+    end
+    patience.wait_for(function() return stage:stats().given_up == 3 end)
+    rn.on_error(before)
+    is_mended = true
+    for _, name in ipairs { "work", "n" } do
+      local queue, dead = store:queue(name), store:dead(name)
+      assert(queue:pause())
+      for _ = 1, 3 do
+        local letter = assert(dead:list())[1]
+        assert.same(name == "n" and { Kept = "yes" } or {}, dead:get(letter.sequence).headers)
+        assert(dead:replay(letter.sequence))
+      end
+      assert(queue:resume())
+      patience.wait_for(function() return #seen % 3 == 0 and seen[1] and store:queue(name).waiting == 0 end)
+    end
+    assert.equal("2, 3, 1, m2, m3, m1", table.concat(seen, ", "))
   end)
 end)

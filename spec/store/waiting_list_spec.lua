@@ -6,6 +6,7 @@ local process = require "spec.support.process"
 local promtool = require "spec.support.promtool"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
+local view = require "runnel.queue.view"
 
 describe("the messages that wait in a queue of a store", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
@@ -173,6 +174,26 @@ describe("the messages that wait in a queue of a store", function()
       assert.equal(1, status)
       assert.equal(2, select(2, run("move", "n", "2")))
       assert.matches("nothing waits", (run("waiting", "n", "never")))
+    end)
+
+    it("shows one with its value, and when and why each try has failed", function()
+      queue("words", { { b = 'x' } })
+      local stage = assert(store:stage("words", 1, function() error "no x" end, nil, { name = "n", backoff = 3600000 }))
+      patience.wait_for(function() return stage:stats().failed == 1 end)
+      patience.wait_for(function() return assert(store:queue "n"):get(1).running == false end)
+      local text = run("show", "n", "1")
+      assert.matches('^number     1 of words/n, is delivered again at .*\nvalue      { "?b"? ?= "x" }\n'
+        .. 'errors     [%d-]+ [%d:]+, start 1: .*no x\n$', text)
+      assert.matches("last error: .* ago, message 1, start 1: .*no x", (run("show", "n")))
+      local missing, status = run("show", "n", "2")
+      assert.same({ "runnel queues: there is no message 2 of words/n that is not done\n", 1 }, { missing, status })
+      stage:drain()
+    end)
+
+    it("shows how much of its room an account of a server has used, if that has an end", function()
+      local function text(storage) return table.concat(view.queues { storage = storage }, "\n") end
+      assert.matches("\n\nstored: 1.5 GB of 10 GB$", text { used = 1500000000, most = 10000000000 })
+      assert.equal("there are no queues", text { used = 7 })
     end)
 
     it("writes their numbers for Prometheus, and ends with status 3 beyond a limit", function()

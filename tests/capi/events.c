@@ -16,7 +16,9 @@ typedef struct Reading {
   runnel_reader *reader; /* NULL: none */
   int ends[2];           /* of a socket; -1: none */
   bool is_watched;       /* it waits for ends[0] */
+  int events;            /* until that can be read, or written */
   int bytes;             /* that can be read */
+  bool is_full;          /* nothing can be written to ends[0] */
   int calls;             /* of `ready` */
 } Reading;
 
@@ -42,20 +44,48 @@ static void close_reading(Reading *r) {
   r->is_watched = false;
 }
 
-static void watch(Reading *r, bool is_on) {
+static void watch_for(Reading *r, bool is_on, int events) {
   if (!r->reader || r->ends[0] < 0) return;
-  OK(runnel_reader_watch(r->reader, is_on ? r->ends[0] : -1));
+  int fd = is_on ? r->ends[0] : -1;
+  if (events == RUNNEL_READABLE) OK(runnel_reader_watch(r->reader, fd));
+  else OK(runnel_reader_watch_for(r->reader, fd, events));
   r->is_watched = is_on;
+  r->events = events;
+}
+
+/* Most often only for reading: a socket can nearly always be written. */
+static void watch(Reading *r, bool is_on) { watch_for(r, is_on, any(4) ? RUNNEL_READABLE : 1 + (int)any(3)); }
+
+/* Its function is to be called. */
+static bool is_ready(const Reading *r) {
+  bool can_read = r->events & RUNNEL_READABLE && r->bytes > 0, can_write = r->events & RUNNEL_WRITABLE && !r->is_full;
+  return r->is_watched && (can_read || can_write);
 }
 
 /* Another socket, most often with the number of the one before. */
 static void replace_socket(Reading *r) {
   bool was_watched = r->is_watched;
+  int events = r->events;
   watch(r, false);
   for (int i = 0; i < 2 && r->ends[i] >= 0; i++) CHECK(close(r->ends[i]) == 0);
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, r->ends) == 0);
   r->bytes = 0;
-  watch(r, was_watched);
+  r->is_full = false;
+  watch_for(r, was_watched, was_watched ? events : RUNNEL_READABLE);
+}
+
+/* Fills the socket, so that no more can be written; or empties it again. */
+static void fill(Reading *r) {
+  char bytes[4096] = {0};
+  if (r->ends[0] < 0 || (!r->is_full && is_ready(r))) return; /* it may be about to be called */
+  if (r->is_full) {
+    while (recv(r->ends[1], bytes, sizeof bytes, MSG_DONTWAIT) > 0) continue;
+  } else {
+    while (send(r->ends[0], bytes, sizeof bytes, MSG_DONTWAIT) > 0) continue;
+    while (send(r->ends[0], bytes, 1, MSG_DONTWAIT) > 0) continue;
+  }
+  CHECK(errno == EAGAIN);
+  r->is_full = !r->is_full;
 }
 
 static void feed(Reading *r) {
@@ -85,7 +115,7 @@ static void post(runnel_port *port) {
 static void meddle(void) {
   Reading *r = &readings[any(READERS)];
   unsigned i = any(TASKS), p = any(PORTS);
-  switch (any(9)) {
+  switch (any(11)) {
   case 0:
     close_reading(r);
     break;
@@ -115,20 +145,28 @@ static void meddle(void) {
       ports[p] = NULL;
     }
     break;
+  case 9:
+    fill(r);
+    break;
+  case 10:
+    watch_for(r, true, 1 + (int)any(3));
+    break;
   default:
     break;
   }
 }
 
-/* It is called only while it waits for a descriptor that can be read, and may end itself. */
+/* It is called only while it waits for a descriptor that is ready, and may end itself. */
 static void ready(void *data) {
   Reading *r = (Reading *)data;
   char byte;
-  if (!r->reader || !r->is_watched || r->bytes <= 0)
-    FAIL("reader %d is called: it %s, it %s, %d bytes", (int)(r - readings), r->reader ? "is open" : "has ended",
-         r->is_watched ? "waits" : "does not wait", r->bytes);
+  if (!r->reader || !is_ready(r))
+    FAIL("reader %d is called: it %s, it %s for %d, %d bytes, %s", (int)(r - readings),
+         r->reader ? "is open" : "has ended", r->is_watched ? "waits" : "does not wait", r->events, r->bytes,
+         r->is_full ? "full" : "not full");
   r->calls++;
-  if (any(4)) {
+  if (r->events & RUNNEL_WRITABLE && any(3)) watch_for(r, true, RUNNEL_READABLE);
+  if (r->bytes > 0 && any(4)) {
     CHECK(read(r->ends[0], &byte, 1) == 1);
     r->bytes--;
   }
@@ -170,7 +208,7 @@ static void check_step(int fd) {
   int before = 0, after = 0, could = 0, others_before = others;
   for (int i = 0; i < READERS; i++) {
     before += readings[i].calls;
-    could += readings[i].is_watched && readings[i].bytes > 0;
+    could += is_ready(&readings[i]);
   }
   struct pollfd polled = {.fd = fd, .events = POLLIN};
   if (could) CHECK(poll(&polled, 1, 0) == 1);
@@ -281,6 +319,9 @@ static void refused(void) {
   OK(runnel_reader_watch(one, ends[0]));
   OK(runnel_reader_watch(one, ends[0]));
   IS(RUNNEL_RAISED, runnel_reader_watch(two, ends[0]));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_reader_watch_for(one, ends[0], 0));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_reader_watch_for(one, ends[0], 4));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_reader_watch_for(NULL, ends[0], RUNNEL_WRITABLE));
   CHECK(strstr(runnel_message(state), "another reader"));
   OK(runnel_reader_close(one));
   OK(runnel_reader_watch(two, ends[0]));

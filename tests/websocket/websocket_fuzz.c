@@ -27,27 +27,41 @@ static void tell(Story *story, const void *bytes, size_t size) {
   if (!bytes_add(&story->text, bytes, size)) die("no memory");
 }
 
+static Session *open_session(bool is_client, size_t max, int bits) {
+  Session *s = (Session *)calloc(1, session_size(is_client));
+  if (!s) die("no memory");
+  s->is_open = true;
+  s->is_client = is_client;
+  s->max = max;
+  s->bits = bits;
+  return s;
+}
+
+static void free_session(Session *s) {
+  session_close(s);
+  free(s);
+}
+
 /* Sends a message, and reads it at the other end. */
 static void send_again(const Session *s, Event event, const char *message, size_t size) {
-  Session from = {.is_client = s->is_client, .max = s->max, .bits = s->bits};
-  Session to = {.is_client = !s->is_client, .max = s->max, .bits = s->bits};
-  if (!session_open(&from) || !session_open(&to) || !session_has_random(&from)) die("a session does not open");
+  Session *from = open_session(s->is_client, s->max, s->bits), *to = open_session(!s->is_client, s->max, s->bits);
+  if (!session_has_random(from)) die("there is no random byte");
   Bytes packed = {0};
   bool is_compressed = s->bits && size >= DEFLATE_LEAST;
   if (is_compressed && !deflate_message(message, size, s->bits, &packed)) die("no memory");
   size_t length = is_compressed ? bytes_length(&packed) : size;
   char *frame = (char *)malloc(length + MOST_OF_HEADER);
   if (!frame) die("no memory");
-  uint8_t opcode = event == EVENT_TEXT ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME;
-  size_t n = session_write(&from, opcode, is_compressed, is_compressed ? bytes_first(&packed) : message, length, frame);
-  session_feed(&to, frame, n);
-  if (session_next(&to) != event) die("a message that was sent does not come");
-  bool is_same = bytes_length(&to.message) == size && memcmp(bytes_first(&to.message), message, size) == 0;
+  uint8_t opcode = event == EVENT_TEXT ? FRAME_TEXT : FRAME_BINARY;
+  size_t n = session_write(from, opcode, is_compressed, is_compressed ? bytes_first(&packed) : message, length, frame);
+  session_feed(to, frame, n);
+  if (session_next(to) != event) die("a message that was sent does not come");
+  bool is_same = bytes_length(&to->message) == size && memcmp(bytes_first(&to->message), message, size) == 0;
   if (!is_same) die("a message that was sent comes as another one");
   free(frame);
   bytes_free(&packed);
-  session_close(&from);
-  session_close(&to);
+  free_session(from);
+  free_session(to);
 }
 
 static void take_events(Session *s, Story *story) {
@@ -68,36 +82,32 @@ static void take_events(Session *s, Story *story) {
     } else if (event == EVENT_NO_MEMORY) {
       die("no memory");
     } else {
-      if (s->control_size > MOST_OF_CONTROL) die("a control frame is too long");
-      tell(story, s->control, s->control_size);
+      if (bytes_length(&s->control) > MOST_OF_CONTROL) die("a control frame is too long");
+      tell(story, bytes_first(&s->control), bytes_length(&s->control));
     }
     session_consume(s);
   }
 }
 
-/* Reads all bytes in pieces of `step`. */
-static Story read_all(Session settings, const uint8_t *data, size_t size, size_t step) {
+/* Reads all bytes in pieces of `step`, with settings that are made of a number. */
+static Story read_all(uint8_t settings, const uint8_t *data, size_t size, size_t step) {
+  static const size_t limits[] = {0, 1, 125, 1000, 65536, 1 << 20};
   Story story = {0};
-  Session s = settings;
-  if (!session_open(&s)) die("a session does not open");
+  Session *s = open_session(settings & 1, limits[(settings >> 5) % 6], settings & 2 ? 9 + (settings >> 2 & 7) % 7 : 0);
   for (size_t at = 0; at < size; at += step) {
     size_t n = size - at < step ? size - at : step;
-    session_feed(&s, (const char *)data + at, n);
-    take_events(&s, &story);
+    session_feed(s, (const char *)data + at, n);
+    take_events(s, &story);
   }
-  session_close(&s);
+  free_session(s);
   return story;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 2) return 0;
-  static const size_t limits[] = {0, 1, 125, 1000, 65536, 1 << 20};
-  Session settings = {.is_client = data[0] & 1,
-                      .bits = data[0] & 2 ? 9 + (data[0] >> 2 & 7) % 7 : 0,
-                      .max = limits[(data[0] >> 5) % 6]};
   size_t step = 1 + data[1] % 32;
-  Story whole = read_all(settings, data + 2, size - 2, size);
-  Story pieces = read_all(settings, data + 2, size - 2, step);
+  Story whole = read_all(data[0], data + 2, size - 2, size);
+  Story pieces = read_all(data[0], data + 2, size - 2, step);
   size_t length = bytes_length(&whole.text);
   if (length != bytes_length(&pieces.text) ||
       memcmp(bytes_first(&whole.text), bytes_first(&pieces.text), length) != 0) {

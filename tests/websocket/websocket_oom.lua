@@ -10,6 +10,12 @@ local LONG = ("0123456789 the same again "):rep(400)
 local BITS, WAYS, CONTROLS = { 0, 15 }, { "text", "binary" }, { "ping", "pong" }
 local MESSAGES = { "", "a", ("b"):rep(200), LONG, ("\u{20AC}"):rep(1000), ("c"):rep(70000) }
 
+-- The bytes of a message to be sent: a long frame of a server has two parts.
+local function sent(session, way, message)
+  local bytes, more = session[way](session, message)
+  return more and bytes .. more or bytes
+end
+
 -- Calls a function until it succeeds; it may fail while allocations do.
 local function sure(f, ...)
   local ok, result = pcall(f, ...)
@@ -68,7 +74,7 @@ return "sessions of WebSocket", function()
         for is_client = 1, 2 do
           local from = sure(lib.new, is_client == 1, MAX, bits)
           local to = sure(lib.new, is_client == 2, MAX, bits)
-          local bytes = sure(from[way], from, message)
+          local bytes = sure(sent, from, way, message)
           local half = #bytes // 2
           local first, second = sure(string.sub, bytes, 1, half), sure(string.sub, bytes, half + 1)
           if check_events(to, first, message) ~= nil then check_events(to, second, message) end
@@ -86,6 +92,6 @@ return "sessions of WebSocket", function()
   -- With memory everything works.
   for _, bits in ipairs(BITS) do
     local from, to = lib.new(true, MAX, bits), lib.new(false, MAX, bits)
-    for _, message in ipairs(MESSAGES) do assert(check_events(to, from:text(message), message)) end
+    for _, message in ipairs(MESSAGES) do assert(check_events(to, sent(from, "text", message), message)) end
   end
 end

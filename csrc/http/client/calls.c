@@ -1,7 +1,6 @@
 /* calls.c: the methods of clients and transfers for Lua. See client.h. */
 #include <string.h>
 
-#include "base/loaded.h"
 #include "http/client/client.h"
 
 static Transfer *check(lua_State *L) { return (Transfer *)handle_check(L, 1, TRANSFER_TYPE); }
@@ -54,7 +53,6 @@ int transfer_start(lua_State *L) {
   lua_getiuservalue(L, 1, CLIENT_TRANSFERS);
   lua_pushvalue(L, 6);
   t->ref = luaL_ref(L, 7); /* the last call that may raise, apart from the errors below */
-  (void)stay_loaded();     /* a thread of libcurl may still resolve a name when the state is closed */
   int error = thread_start(&client->thread, "runnel-http", thread_run, client);
   lua_getiuservalue(L, 1, CLIENT_EVENTS);
   int code = error ? RUNNEL_OK : events_open(L, &client->events, -1, RUNNEL_LEAVE_OPEN);
@@ -69,6 +67,13 @@ int transfer_start(lua_State *L) {
   (void)handle_hold(t); /* the thread's */
   client_ask(L, t, ASK_START);
   return 1;
+}
+
+int client_limit(lua_State *L) {
+  Client *client = (Client *)handle_check(L, 1, CLIENT_TYPE);
+  atomic_store(&client->host_max, (int)luaL_checkinteger(L, 2));
+  client_wake(client);
+  return 0;
 }
 
 int client_close_idle(lua_State *L) {
@@ -122,21 +127,29 @@ static int transfer_take(lua_State *L) {
   return 1;
 }
 
-/* transfer:result() -> true, url | nil, name of the error, text | nothing until it has ended. */
+/* Pushes the URL, the times as numbers in binary, and the certificates, which may be nil. */
+static int push_connection(lua_State *L, const Transfer *t) {
+  lua_pushstring(L, t->url);
+  lua_pushlstring(L, (const char *)t->times, sizeof t->times);
+  if (!t->wants_certificates) return 2;
+  lua_pushlstring(L, bytes_first(&t->certificates), bytes_length(&t->certificates));
+  return 3;
+}
+
+/* transfer:result() -> true, url, times, certificates | nil, name of the error, text | nothing until it has ended. */
 static int transfer_result(lua_State *L) {
   Transfer *t = check(L);
   if (!atomic_load(&t->has_ended)) return 0;
   if (t->code == CURLE_OK) {
     lua_pushboolean(L, 1);
-    lua_pushstring(L, t->url);
-    return 2;
+    return 1 + push_connection(L, t);
   }
   lua_pushnil(L);
   response_push_error(L, t);
   return 3;
 }
 
-/* transfer:response() -> status, lines of headers, body, url | nil, name of the error, text | nothing until it has ended. */
+/* transfer:response() -> status, lines of headers, body, url, times, certificates | nil, name of the error, text | nothing until it has ended. */
 static int transfer_response(lua_State *L) {
   Transfer *t = check(L);
   if (!atomic_load(&t->has_ended)) return 0;
@@ -144,9 +157,9 @@ static int transfer_response(lua_State *L) {
   lua_pushinteger(L, t->status);
   push_head(L, t);
   lua_pushlstring(L, bytes_first(&t->body), bytes_length(&t->body));
-  lua_pushstring(L, t->url);
+  int n = push_connection(L, t);
   bytes_free(&t->body);
-  return 4;
+  return 3 + n;
 }
 
 /* transfer:feed(bytes) -> whether there is room for more | nil if it has ended. Without bytes: the end of the

@@ -202,6 +202,12 @@ static bool set_rest(lua_State *L, int at, Transfer *t) {
   set_multipart(L, at, t);
   if (field(L, at, "headers") == LUA_TTABLE) options_set_list(L, "headers", CURLOPT_HTTPHEADER, t, &t->headers);
   if (field(L, at, "cookies") == LUA_TUSERDATA) cookies_use(L, t);
+  t->wants_certificates = get_boolean(L, at, "certificates");
+  if (t->wants_certificates) { /* neither a kept connection nor a resumed session has them */
+    options_must(L, "certificates", curl_easy_setopt(t->easy, CURLOPT_CERTINFO, 1L));
+    options_must(L, "certificates", curl_easy_setopt(t->easy, CURLOPT_FRESH_CONNECT, 1L));
+    options_must(L, "certificates", curl_easy_setopt(t->easy, CURLOPT_SSL_SESSIONID_CACHE, 0L));
+  }
   if (field(L, at, "libcurl") == LUA_TTABLE) {
     lua_pushnil(L);
     while (lua_next(L, -2)) {
@@ -226,6 +232,13 @@ void settings_apply(lua_State *L, const char *url, int at, Transfer *t, bool is_
   set_limits(L, at, t);
   bool has_settings = lua_istable(L, at);
   t->is_stream = has_settings && get_boolean(L, at, "is_stream");
+  t->is_raw = has_settings && get_boolean(L, at, "is_raw");
+  if (t->is_raw) {
+    t->is_decoded = true; /* by nobody */
+    options_must(L, "url", curl_easy_setopt(t->easy, CURLOPT_ACCEPT_ENCODING, NULL));
+    options_must(L, "url", curl_easy_setopt(t->easy, CURLOPT_USERAGENT, NULL));
+    options_must(L, "url", curl_easy_setopt(t->easy, CURLOPT_PATH_AS_IS, 1L));
+  }
   long read_size = t->is_stream ? STREAM_READ : (long)CURL_MAX_WRITE_SIZE;
   options_must(L, "url", curl_easy_setopt(t->easy, CURLOPT_BUFFERSIZE, read_size));
   t->repeats = !has_settings || get_boolean(L, at, "repeats"); /* without settings it is a GET */

@@ -53,6 +53,7 @@ void transfer_free(void *transfer) {
   bytes_free(&t->body);
   bytes_free(&t->feed);
   bytes_free(&t->taken);
+  bytes_free(&t->certificates);
   free(t->url);
   handle_release(t->client);
   free(t);
@@ -84,7 +85,7 @@ static bool end_response_head(Transfer *t) {
   long status = status_of(t);
   t->is_in_head = false;
   if (status < 200) return true;
-  if (!response_has_one_length(&t->head)) return transfer_refuse(t, REFUSED_LENGTHS);
+  if (!response_has_one_length(t)) return transfer_refuse(t, REFUSED_LENGTHS);
   size_t size = 0;
   const char *location = t->follows && status_redirects(status) ? response_find(&t->head, "Location", &size) : NULL;
   if (location) return redirect_prepare(t, status, location, size);

@@ -67,6 +67,12 @@ static int is_plain(lua_State *L) {
   return 1;
 }
 
+/* request:is_old() -> whether the client speaks HTTP/1.0 */
+static int is_old(lua_State *L) {
+  lua_pushboolean(L, request_at(L)->is_old);
+  return 1;
+}
+
 /* Sends the status 100, for which the client waits before it sends the body. Call it with the lock; false without
    memory. */
 static bool send_continue(Request *request) {
@@ -98,14 +104,20 @@ static void note_bytes(void *data) {
   if (tells) (void)events_post(&request->server->events);
 }
 
-bool request_receive(Request *request) {
-  char block[DIRECT_BLOCK];
-  if (!request->answer.is_given || !request->conn || request->is_whole) return true;
-  ssize_t n = request->is_dry ? -1 : recv(request->conn->wire.fd, block, sizeof block, MSG_DONTWAIT);
+/* Receives into a block of DIRECT_BLOCK bytes, as request_receive. Returns the number of bytes, or -1: no memory. */
+static ptrdiff_t receive(Request *request, char *block) {
+  if (!request->answer.is_given || !request->conn || request->is_whole) return 0;
+  ssize_t n = request->is_dry ? -1 : recv(request->conn->wire.fd, block, DIRECT_BLOCK, MSG_DONTWAIT);
   request->is_dry = n < DIRECT_BLOCK;
   request->is_whole = n == 0;
   if (n == 0) (void)watch(request, false);
-  return n < 0 ? watch(request, true) : n == 0 || bytes_add(&request->in, block, (size_t)n);
+  return n >= 0 ? n : watch(request, true) ? 0 : -1;
+}
+
+bool request_receive(Request *request) {
+  char block[DIRECT_BLOCK];
+  ptrdiff_t n = receive(request, block);
+  return n >= 0 && bytes_add(&request->in, block, (size_t)n);
 }
 
 /* The result of read_body if there are no bytes. Call it with the lock, which this releases. */
@@ -120,16 +132,20 @@ static int read_nothing(lua_State *L, Request *request) {
   return 1;
 }
 
-/* request:read(max) -> bytes of the body, at most `max`; or false after the last; or nothing: EVENT_BODY will follow.
+/* request:read(max) -> bytes of the body, at most `max`, which is at least DIRECT_BLOCK; or false after the last; or nothing: EVENT_BODY will follow.
    If the server has ended the request, `false` never comes: the go block is cancelled. After an upgrade it returns what
    the client sends, until the client closes the connection. */
 static int read_body(lua_State *L) {
   Request *request = request_at(L);
+  char block[DIRECT_BLOCK];
   size_t max = (size_t)luaL_checkinteger(L, 2);
   lock(request);
-  if (bytes_length(&request->in) == 0 && !request_receive(request)) {
-    unlock(L, request, false); /* seldom covered: only when memory runs out */
-    return luaL_error(L, "not enough memory");
+  ptrdiff_t received = bytes_length(&request->in) ? 0 : receive(request, block);
+  if (received) {
+    unlock(L, request, false);
+    if (received < 0) return luaL_error(L, "not enough memory"); /* seldom covered */
+    lua_pushlstring(L, block, (size_t)received);
+    return 1;
   }
   size_t size = bytes_length(&request->in); /* it can only grow until Lua takes bytes */
   if (!size) return read_nothing(L, request);
@@ -143,6 +159,17 @@ static int read_body(lua_State *L) {
   bool is_low = bytes_length(&request->in) < BODY_WINDOW / 2;
   unlock(L, request, is_low && !was_low);
   luaL_pushresultsize(&buffer, size);
+  return 1;
+}
+
+/* request:trailers() -> the lines behind a body in chunks, "" if there are none; or nothing until the body is complete */
+static int trailers(lua_State *L) {
+  Request *request = request_at(L);
+  lock(request);
+  bool is_whole = request->is_whole;
+  unlock(L, request, false);
+  if (!is_whole) return 0;
+  lua_pushlstring(L, bytes_first(&request->trailers), bytes_length(&request->trailers)); /* they change no more */
   return 1;
 }
 
@@ -259,6 +286,7 @@ static bool give(lua_State *L, Request *request, Reply *reply, const char *body,
         .has_begun = true, .is_done = rest == REST_NONE, .is_cut = !ok, .closes = closes, .upgrades = rest == REST_RAW};
     request->status = reply->status;
     if (rest == REST_RAW) request->is_whole = false;
+    if (rest == REST_RAW) request->wants_body = true;
     if (part) request->part = *part;
     part = NULL;
   }
@@ -324,9 +352,29 @@ static int respond_file(lua_State *L) {
   return 1;
 }
 
+/* request:hint(name, value, ...) -> true | false, as `respond`: sends a response of status 103 with these headers before
+   the real one. Does nothing if that has begun, or the client speaks HTTP/1.0. */
+static int hint(lua_State *L) {
+  Request *request = request_at(L);
+  check_strings(L, 2);
+  Reply reply = {0};
+  reply_begin(&reply, 103, NULL);
+  if (!add_headers(L, 2, request, &reply)) return refused(&reply);
+  reply_end(&reply);
+  lock(request);
+  bool sends = !request->is_old && !request->answer.has_begun && !request->ending;
+  bool ok = !reply.failed && (!sends || bytes_move(&request->out, &reply.bytes));
+  if (sends) request->is_continued = true; /* bytes go before the response */
+  unlock(L, request, sends);
+  bytes_free(&reply.bytes);
+  if (!ok) return luaL_error(L, "not enough memory");
+  lua_pushboolean(L, true);
+  return 1;
+}
+
 /* request:upgrade(name, value, ...) -> true | false, name or nil: a response with status 101 and these headers;
-   Connection is added. From then on `read`, `write` and `finish` are for the bytes of the other protocol. Raises unless
-   the client offers another protocol and there is no response yet. */
+   Connection is added. From then on `read`, `write` and `finish` are for the bytes of the other protocol; EVENT_BODY
+   follows the first ones. Raises unless the client offers another protocol and there is no response yet. */
 static int upgrade(lua_State *L) {
   Request *request = request_at(L);
   check_strings(L, 2);
@@ -349,31 +397,52 @@ static int upgrade(lua_State *L) {
 /* Adds bytes of the response; all or nothing. With the lock. */
 static bool add_bytes(Request *request, const char *bytes, size_t size) {
   char line[24];
-  size_t before = request->out.to;
+  size_t before = bytes_length(&request->out);
   int n = request->has_chunks ? snprintf(line, sizeof line, "%zx\r\n", size) : 0;
   bool ok = bytes_add(&request->out, line, (size_t)n) && bytes_add(&request->out, bytes, size) &&
             (n == 0 || bytes_add(&request->out, "\r\n", 2));
-  if (!ok) request->out.to = before;
+  if (!ok) request->out.to = request->out.from + before;
   return ok;
 }
 
 /* Sends bytes of another protocol from this thread, without waking the server's thread, if no other bytes wait and
-   there is no TLS. Returns whether nothing is left to send. With the lock, so that the connection stays open. */
-static bool send_at_once(Request *request) {
-  if (!request->is_free || !request->conn || bytes_length(&request->out) > BODY_WINDOW) return false;
-  return wire_send(&request->conn->wire, &request->out) >= 0 && bytes_length(&request->out) == 0;
+   there is no TLS. Returns how many were sent. With the lock, so that the connection stays open. */
+static size_t send_at_once(Request *request, const Slice parts[2]) {
+  if (!request->is_free || !request->conn || bytes_length(&request->out) > BODY_WINDOW) return 0;
+  const Wire *wire = &request->conn->wire;
+  if (wire_send(&request->conn->wire, &request->out) < 0 || bytes_length(&request->out) > 0) return 0;
+  return wire_send_two(wire, parts[0].at, parts[0].size, parts[1].at, parts[1].size);
 }
 
-/* request:write(bytes) -> true | false: wait for EVENT_ROOM before the next write, or, if the server has ended the
-   request, for EVENT_ENDED; or nil: the body is longer than its length */
+/* Sends bytes, or adds those that are not sent at once. *is_sent: none are left. False without memory: none are sent, or
+   the connection is cut. With the lock. */
+static bool send_parts(Request *request, const Slice parts[2], bool *is_sent) {
+  size_t sent = send_at_once(request, parts), before = bytes_length(&request->out);
+  bool ok = true, has_begun = sent > 0;
+  for (int i = 0; i < 2 && ok; i++) {
+    size_t n = sent < parts[i].size ? sent : parts[i].size;
+    sent -= n;
+    if (n < parts[i].size) ok = add_bytes(request, parts[i].at + n, parts[i].size - n);
+  }
+  if (!ok) request->out.to = request->out.from + before;
+  if (!ok && has_begun) (void)request_finish(request, true);
+  *is_sent = bytes_length(&request->out) == 0;
+  return ok;
+}
+
+/* request:write(bytes [, more]) -> true | false: wait for EVENT_ROOM before the next write, or, if the server has ended
+   the request, for EVENT_ENDED; or nil: the body is longer than its length. `more`: bytes behind them, of another
+   protocol. */
 static int write_body(lua_State *L) {
   Request *request = request_at(L);
-  size_t size;
-  const char *bytes = luaL_checklstring(L, 2, &size);
+  Slice parts[2];
+  parts[0].at = luaL_checklstring(L, 2, &parts[0].size);
+  parts[1].at = luaL_optlstring(L, 3, "", &parts[1].size);
+  size_t size = parts[0].size + parts[1].size;
   if (size > request->promised) return 0;
   lock(request);
-  bool ok = request->ending || size == 0 || add_bytes(request, bytes, size);
-  bool is_sent = size == 0 || send_at_once(request);
+  bool is_sent = true;
+  bool ok = request->ending || size == 0 || send_parts(request, parts, &is_sent);
   bool has_room = !request->ending && bytes_length(&request->out) < BODY_WINDOW;
   if (!has_room) request->wants_room = true;
   unlock(L, request, !is_sent);
@@ -392,27 +461,29 @@ bool request_finish(Request *request, bool is_cut) {
   return true;
 }
 
-/* request:finish(is_cut) -> whether it is complete: the response ends. If `is_cut`, or if bytes are missing to its
-   length, the client sees that it is incomplete. Without a response the client gets status 500. */
+/* request:finish(is_cut, name, value, ...) -> whether it is complete: the response ends, if it has chunks with these
+   trailers, which Lua has checked. If `is_cut`, or if bytes are missing to its length, the client sees that it is
+   incomplete. Without a response the client gets status 500. */
 static int finish(lua_State *L) {
   Request *request = request_at(L);
   bool is_cut = lua_toboolean(L, 2) || (request->promised && request->promised != UINT64_MAX);
+  check_strings(L, 3);
+  Reply reply = {0}; /* the last chunk */
+  reply_add(&reply, "0\r\n", 3);
+  for (int at = 3, top = lua_gettop(L); at < top; at += 2)
+    reply_field(&reply, lua_tostring(L, at), lua_tostring(L, at + 1));
+  reply_end(&reply);
   lock(request);
   bool ends_chunks = request->has_chunks && !is_cut && !request->answer.is_done;
-  if (ends_chunks && !bytes_add(&request->out, "0\r\n\r\n", 5)) is_cut = true;
+  if (ends_chunks && (reply.failed || !bytes_move(&request->out, &reply.bytes))) is_cut = true;
+  bytes_free(&reply.bytes);
   unlock(L, request, request_finish(request, is_cut));
   lua_pushboolean(L, !is_cut);
   return 1;
 }
 
-const luaL_Reg answer_methods[] = {{"head", head},
-                                   {"headers", headers},
-                                   {"is_plain", is_plain},
-                                   {"read", read_body},
-                                   {"why", why_ended},
-                                   {"respond", respond},
-                                   {"respond_file", respond_file},
-                                   {"upgrade", upgrade},
-                                   {"write", write_body},
-                                   {"finish", finish},
+const luaL_Reg answer_methods[] = {{"head", head},       {"headers", headers},  {"is_plain", is_plain},
+                                   {"is_old", is_old},   {"read", read_body},   {"trailers", trailers},
+                                   {"why", why_ended},   {"respond", respond},  {"respond_file", respond_file},
+                                   {"upgrade", upgrade}, {"write", write_body}, {"finish", finish},
                                    {NULL, NULL}};

@@ -58,6 +58,9 @@ typedef struct ConnUser {
   /* Called with bytes of the body. Returns how many it takes; if not all, `advance` passes the rest again. */
   size_t (*body)(struct Conn *conn, const char *bytes, size_t size);
 
+  /* Called with bytes of the lines behind a body in chunks; may be NULL. */
+  void (*trailers)(struct Conn *conn, Slice bytes);
+
   /* Called when the body is complete; not called for a request without a body. */
   void (*whole)(struct Conn *conn);
 
@@ -136,7 +139,7 @@ typedef struct Conn {
   bool is_half;      /* the client has closed its sending side */
   bool is_head;      /* the response to this request has no body, since its method is HEAD */
   bool has_body;     /* a body follows the head of this request */
-  bool has_more;     /* the TLS session has decrypted bytes that were not received */
+  bool has_more;     /* the TLS session has bytes that were not received */
   bool is_surplus;   /* there are too many connections: its first request gets status 503 */
   bool expects;      /* the client waits for a status of 100 */
   Answer answer;     /* the response to this request */

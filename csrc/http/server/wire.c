@@ -42,7 +42,7 @@ static ptrdiff_t receive_raw(const Wire *wire, char *to, size_t max) {
 
 static ptrdiff_t open_sealed(Wire *wire, char *to, size_t max, bool *has_more) {
   ptrdiff_t n = wire->lib->read(wire->tls, to, max);
-  *has_more = n > 0;
+  *has_more = n > 0 && wire->lib->has_more(wire->tls);
   if (n == TLS_FAILED) wire->has_failed = true;
   return n >= 0 ? n : n == TLS_END ? WIRE_END : WIRE_LOST;
 }
@@ -53,7 +53,7 @@ static bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c 
 ptrdiff_t wire_receive(Wire *wire, char *to, size_t max, bool *has_more) {
   *has_more = false;
   if (!wire->tls) return receive_raw(wire, to, max);
-  ptrdiff_t n = open_sealed(wire, to, max, has_more);
+  ptrdiff_t n = wire->lib->has_more(wire->tls) ? open_sealed(wire, to, max, has_more) : 0;
   if (n != 0) return n;
   n = receive_raw(wire, to, RECORD);
   if (n <= 0) return n;

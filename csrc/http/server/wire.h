@@ -25,7 +25,7 @@ typedef struct Wire {
 void wire_close(Wire *wire);
 
 /* Receives bytes, at most `max`, into `to`; `max` must be 16 KB at least. With TLS it may return 0 although the socket
-   had bytes. *has_more: the session has decrypted bytes, which a poller does not report; call this again. */
+   had bytes. *has_more: the session has bytes, which a poller does not report; call this again. */
 ptrdiff_t wire_receive(Wire *wire, char *to, size_t max, bool *has_more);
 
 /* Sends as much of `out` as the socket takes. Returns the number of bytes, or -1 if the connection is broken. */

@@ -17,7 +17,12 @@ enum { CHANS = 1, AT = GATHER_AT_TAKER, CHAN };
 static const Operation HOLD = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX, .waiter = WAITER_UNCOUNTED};
 static const Operation TAKE = {.name = "take", .waiter = WAITER_UNCOUNTED};
 
-static const char META[] = "runnel.internal.gather";
+/* The gather at index `i`. */
+static Gather *check_gather(lua_State *L, int i) {
+  Gather *g = gather_to(L, i);
+  if (UNLIKELY(!g)) luaL_typeerror(L, i, "gather");
+  return g;
+}
 
 /* new(n) -> a gather for n inputs */
 static int gathering_new(lua_State *L) {
@@ -26,7 +31,6 @@ static int gathering_new(lua_State *L) {
   Sched *S = sched_self(L);
   if (!S->others) S->others = &shared_wait_others;
   gather_push(L, S, (uint32_t)n);
-  luaL_setmetatable(L, META);
   return 1;
 }
 
@@ -45,7 +49,7 @@ static int released(lua_State *L, int status, lua_KContext alt) {
 /* hold(g, chs): in a go block of its own: waits for the channels of the list, which are not shared, in place of the go
    block that takes from them. Until finish(g). */
 static int gathering_hold(lua_State *L) {
-  Gather *g = (Gather *)luaL_checkudata(L, GATHER_AT_HOLDER, META);
+  Gather *g = check_gather(L, GATHER_AT_HOLDER);
   Sched *S = g->taker->sched;
   lua_settop(L, HOLD_CHANS);
   int n = (int)g->n;
@@ -74,7 +78,7 @@ static int gathering_hold(lua_State *L) {
 
 /* finish(g): ends hold. */
 static int gathering_finish(lua_State *L) {
-  Gather *g = (Gather *)luaL_checkudata(L, GATHER_AT_HOLDER, META);
+  Gather *g = check_gather(L, GATHER_AT_HOLDER);
   if (!gather_is_held(g)) return 0;
   Sched *S = g->taker->sched;
   Alt *alt = &g->holder->alt;
@@ -126,7 +130,7 @@ static int await(lua_State *L, const Gather *g) {
 }
 
 static int take(lua_State *L, int status, lua_KContext alt) {
-  Gather *g = (Gather *)luaL_checkudata(L, AT, META);
+  Gather *g = check_gather(L, AT);
   Sched *S = g->taker->sched;
   if (status == LUA_OK && moving_is_turn_over(S)) return park_yield(L, S, &TAKE, take);
   int n = status == LUA_OK ? 0 : park_resumed(L, (Alt *)alt);
@@ -167,8 +171,6 @@ void lua_gathering_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"finish", gathering_finish},       {"hold", gathering_hold},
                                        {"is_shared", gathering_is_shared}, {"new", gathering_new},
                                        {"take", gathering_take},           {NULL, NULL}};
-  luaL_newmetatable(L, META);
-  lua_pop(L, 1);
   lua_newtable(L);
   module_register(L, functions);
   lua_setfield(L, -2, "gathering");

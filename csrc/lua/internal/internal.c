@@ -305,6 +305,7 @@ void lua_internal_open(lua_State *L) {
   lua_resolver_open(L);
   lua_spawn_open(L);
   lua_polled_open(L);
+  lua_file_read_open(L);
   lua_explore_open(L);
   lua_hosts_open(L);
   add_without(L);

@@ -64,7 +64,12 @@ typedef struct Polled {
 static bool can_reopen(int fd) {
 #ifdef TIOCGPTN
   unsigned number;
-  return ioctl(fd, TIOCGPTN, &number) != 0;
+#ifdef __GLIBC__
+  const unsigned long request = TIOCGPTN;
+#else
+  const int request = (int)TIOCGPTN; /* POSIX has it so */
+#endif
+  return ioctl(fd, request, &number) != 0;
 #else
   (void)fd;
   return false;

@@ -62,6 +62,7 @@ typedef struct LuaThread {
   SharedValue job;        /* the argument of BOOT */
   lua_CFunction open;     /* luaopen_runnel_core */
   Limits limits;          /* of the starting state, with a hold on the budget */
+  ErrorWriter writer;     /* of the starting state */
   Preload *preloads;      /* for its package.preload */
   struct LuaThread *next; /* in Threads.first */
 } LuaThread;
@@ -104,6 +105,7 @@ static int push_job(lua_State *L) {
   Sched *S = sched_self(L);
   Interruption *interruption = interruption_open(L, S);
   if (t->counts) interruption_count(L, S);
+  if (t->writer.write) error_set_writer(L, &t->writer);
   atomic_store(&t->interruption, interruption_hold(interruption));
   shared_pack_push(L, S, &t->job);
   S->sharing->member = t->member;
@@ -212,10 +214,12 @@ static void join_ended(Threads *threads) {
 }
 
 /* Says that a thread is left running. */
-static void report_left(const LuaThread *t) {
+static void report_left(lua_State *L, const LuaThread *t) {
   char name[SHARED_NAME_MAX + 1];
-  shared_chan_get_name(t->result, name);
-  fprintf(stderr, "runnel: a thread is still running, and left: %s\n", name[0] ? name : "?");
+  const char *where = (shared_chan_get_name(t->result, name), name[0] ? name : "?");
+  ErrorWriter writer = error_writer(L);
+  if (writer.write) writer.write(writer.data, "a thread is still running, and left", where, NULL);
+  else fprintf(stderr, "runnel: a thread is still running, and left: %s\n", where);
 }
 
 /* Asks all threads to end, and sets their deadline, once. */
@@ -289,7 +293,7 @@ static int end_threads(lua_State *L) {
       (void)pthread_join(t->id, NULL);
     } else {
       (void)pthread_detach(t->id);
-      report_left(t);
+      report_left(L, t);
     }
     release(t);
   }
@@ -375,6 +379,7 @@ static int internal_start_thread(lua_State *L) {
   t->open = lua_tocfunction(L, lua_upvalueindex(AT_OPEN));
   t->job = job;
   t->limits = limits;
+  t->writer = error_writer(L);
   t->counts = interruption_counts(sched_self(L));
   if (limits.budget) (void)budget_hold(limits.budget);
   t->control = shared_chan_hold(control);

@@ -1,9 +1,11 @@
----`runnel new NAME`: writes a project that runs at once: a script, a module, a spec, a rockspec, and what CI runs.
+---`runnel new NAME`: writes a project that runs at once: a script, a module, a spec, a Makefile, a rockspec, and files for
+---CI and for a container.
 
 local USAGE <const> = [[
 usage: runnel new NAME
-Writes a project into the new folder NAME: a script, a module, a spec, a rockspec, a file for CI, and a README that says
-how to run them. NAME may be a path; its last part is the project's name: small letters, digits, - and _.
+Writes a project into the new folder NAME: a script, a module, a spec, a Makefile, a rockspec, files for CI and for a
+container, and a README that says how to run them. NAME may be a path; its last part is the project's name: small
+letters, digits, - and _.
 ]]
 
 -- The files by path. NAME stands for the project's name.
@@ -122,6 +124,47 @@ build = {
   install = { bin = { ["NAME"] = "main.lua" } },
 }
 ]],
+  ["Makefile"] = [[
+# The commands of the project: `make` runs the program, `make check` is what CI runs for each change.
+RUNNEL    ?= runnel
+CONTAINER ?= docker# or podman
+
+.PHONY: run
+run:
+	$(RUNNEL) main.lua README.md
+
+.PHONY: check lint test
+check: lint test run build
+lint:
+	luacheck .
+test:
+	$(RUNNEL) test spec
+
+# One executable file, for machines without runnel.
+.PHONY: build
+build: build/NAME
+build/NAME: main.lua $(wildcard NAME/*.lua)
+	@mkdir -p build
+	$(RUNNEL) build --libraries -o $@ main.lua
+
+# An image with that file only.
+.PHONY: image
+image: build/NAME
+	$(CONTAINER) build --tag NAME --file Containerfile build
+
+.PHONY: clean
+clean:
+	rm -rf build
+]],
+  ["Containerfile"] = [[
+# The image that `make image` builds, of the folder build: the program, on the C library of Debian. If the program was built
+# on a newer system than this one, take a newer one here.
+FROM debian:stable-slim
+COPY NAME /usr/local/bin/NAME
+USER 65534:65534
+ENTRYPOINT ["NAME"]
+]],
+  [".gitignore"] = "/build/\n",
   [".luacheckrc"] = [[
 std = "lua54"
 files["spec"] = { std = "+busted" }
@@ -140,17 +183,18 @@ jobs:
           ca-certificates gcc git libc6-dev liblua5.4-dev lua-busted lua-check lua5.4 make nodejs
       - run: git clone --depth 1 "${{ vars.RUNNEL_REPOSITORY }}" /tmp/runnel && make -C /tmp/runnel install
       - uses: actions/checkout@v4
-      - run: luacheck .
-      - run: runnel test spec
-      - run: runnel main.lua README.md
+      - run: make check
 ]],
   ["README.md"] = [[
 # NAME
 
 Prints the most frequent words of files, or of standard input. It begins as `runnel new` has written it.
 
-    runnel main.lua README.md        # run it
-    runnel test spec                 # run the specs: needs busted
+    make                             # run it; or: runnel main.lua README.md
+    make test                        # run the specs: needs busted; or: runnel test spec
+    make check                       # what CI runs: also luacheck, and the executable
+    make build                       # one executable file without runnel: build/NAME
+    make image                       # an image of it: needs docker, or CONTAINER=podman
     runnel --monitor main.lua        # with a page that shows its go blocks and channels
 
 | file | what is in it |
@@ -158,6 +202,8 @@ Prints the most frequent words of files, or of standard input. It begins as `run
 | `main.lua` | the program |
 | `NAME/words.lua` | a module of it, with what can be tested |
 | `spec/words_spec.lua` | the specs of the module |
+| `Makefile` | the commands above |
+| `Containerfile` | the image of `make image` |
 | `NAME-scm-1.rockspec` | for `luarocks make` |
 | `.luacheckrc` | the settings of luacheck |
 | `.github/workflows/ci.yml` | what CI runs for each change: set the variable RUNNEL_REPOSITORY there |
@@ -205,5 +251,5 @@ return function(path, ...)
     make_folder(target:match "^(.*)/")
     write(target, (FILES[file]:gsub("NAME", name)))
   end
-  print(("%s is there. Try:\n\n    cd %s\n    runnel main.lua README.md\n    runnel test spec"):format(path, path))
+  print(("%s is there. Try:\n\n    cd %s\n    make\n    make test"):format(path, path))
 end

@@ -12,7 +12,9 @@ either, the environment says where and how to connect to a server: RUNNEL_NATS_U
   --metrics                 write their numbers as Prometheus' text
   --max-waiting=N           end with status 3 if a queue has more than N waiting messages, and say which
   --max-oldest=SECONDS      the same if a message that is not done is older than that
+  --healthy                 the same if a server of the cluster is not well, or a stream has no leader
   show NAME                 a queue, with what each worker runs
+  show NAME NUMBER          a message that is not done, with its value and the error of each try
   pause NAME [TIME]         let the workers of a queue start nothing more, until it is resumed; of a store, for TIME
                             at most: 90s, 30min, 2h, 1d
   resume NAME               end the pause
@@ -68,7 +70,11 @@ local command = {}
 
 function command.show(conn, words)
   local name = name_of(words, "show")
-  no_more(words, 1, "show")
+  no_more(words, 2, "show")
+  if words[2] then
+    local number, queue = number_of(words[2], "show"), must(conn:queue(name))
+    return print_lines(view().message(queue.name, must(queue:get(number))))
+  end
   must(conn:queues())
   rn.sleep(SAMPLE_MS)
   print_lines(view().queues({ must(conn:queue(name)) }, "all"))
@@ -226,7 +232,8 @@ end
 -- ---- options ----
 
 -- The options of the command line by name: { value or true }. Removes them from the words.
-local OPTIONS <const> = { watch = "seconds", metrics = "none", ["max-waiting"] = "limit", ["max-oldest"] = "limit" }
+local OPTIONS <const> = { watch = "seconds", metrics = "none", healthy = "none", ["max-waiting"] = "limit",
+  ["max-oldest"] = "limit" }
 
 local function take_options(words)
   local options = {}
@@ -251,7 +258,7 @@ local function measure(conn, options)
   local figures = require "runnel.queue.figures"
   local list = must(conn:queues())
   local lines = figures.alarms(list, { waiting = math.tointeger(tonumber(options["max-waiting"])),
-    oldest = math.tointeger(tonumber(options["max-oldest"])) })
+    oldest = math.tointeger(tonumber(options["max-oldest"])), healthy = options.healthy })
   if options.metrics then
     io.write(figures.text(list))
     for _, one in ipairs(lines) do io.stderr:write(one, "\n") end

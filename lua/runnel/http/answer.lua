@@ -26,7 +26,7 @@ local function add(list, name, value)
   if type(value) ~= "string" and type(value) ~= "number" then
     wrong("the header %s: a string expected, got %s", name, check.article(value))
   end
-  value = decimal.text(value)
+  value = decimal.exact(value)
   if name:find(NOT_IN_A_HEADER) or value:find(NOT_IN_A_HEADER) then
     wrong("the header %q cannot be set: it has a line break or a zero byte", name)
   end
@@ -100,7 +100,7 @@ local function pump(req, ch, status, headers)
     elseif err ~= nil then
       error(err, 0) -- the response is cut, so that the client sees that it is incomplete
     else
-      if not lib_request:finish(false) then wrong("the body is shorter than its header Content-Length says") end
+      if not lib_request:finish(false, table.unpack(req.sent_trailers or {})) then wrong("the body is shorter than its header Content-Length says") end
       return
     end
   end

@@ -9,9 +9,11 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local current = require "runnel.internal.world"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
+local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
 local upload = require "runnel.http.upload"
 
@@ -27,9 +29,12 @@ local sign = require "runnel.internal.sign"
 local internal = core.internal
 local chan, cancel = core.chan, core.cancel
 local take, put = internal.moving.take, internal.moving.put
+local PRIORITY = { priority = true }
 local offer, close = core.methods.offer, core.methods.close
 local new_response = responses.new
 local NONE, refuse = options.NONE, options.refuse
+
+local LARGEST_INT <const> = 0x7fffffff -- of C
 
 ---@class runnel.http.client
 local client = {}
@@ -38,11 +43,16 @@ local client = {}
 
 local the_client -- of this state, made for the first request
 
+local function get_client()
+  the_client = the_client or lib.open(chan():name "http", offer, close)
+  return the_client
+end
+
 -- Begins a request. An error of libcurl is raised at the line with that level, as seen from the caller.
 local function start(what, url, settings, news, room, level)
-  the_client = the_client or lib.open(chan():name "http", offer, close)
+  local owner = the_client or get_client()
   if settings == NONE then settings = nil end -- the same for the C module, and faster
-  local ok, transfer = pcall(the_client.start, the_client, url, settings, news, room)
+  local ok, transfer = pcall(owner.start, owner, url, settings, news, room)
   if not ok then error(("%s: %s"):format(what, transfer), level + 1) end
   return transfer
 end
@@ -63,13 +73,23 @@ local function wait(news)
   return is_news, err
 end
 
+-- Takes from a channel; for at most `idle` ms, and for as long again whenever a part of the body was sent meanwhile.
+local function take_in_time(ch, url, settings)
+  local idle, value, port, err, sent = settings.idle, nil, nil, nil, nil
+  if not idle then return take(ch) end
+  repeat
+    sent = settings.pieces_sent
+    local alarm <close> = guard.alarm(idle)
+    value, port, err = core.alts({ ch, alarm.over }, PRIORITY)
+    if port == ch then return value, err end
+  until settings.pieces_sent == sent
+  return nil, time_limit.error(responses.host(url) .. ": nothing has come", idle)
+end
+
 -- ---- sending the values of a channel ----
 
--- The channel of the upload, and the go block that feeds its values to the transfer.
-local Upload = {}
-Upload.__index = Upload
-
-function Upload:__close() cancel(self.block) end
+-- A go block that ends with the one that has begun it.
+local Helper = { __close = function(self) cancel(self.block) end }
 
 local function feed(transfer, settings, room)
   for piece in upload.pieces(settings) do
@@ -91,7 +111,7 @@ end
 
 local function begin_upload(what, settings, transfer, news, room)
   local block = guard.started(guard.go(feeding_failed, news, feed, transfer, settings, room), what)
-  return setmetatable({ block = block }, Upload)
+  return setmetatable({ block = block }, Helper)
 end
 
 -- ---- requests ----
@@ -108,8 +128,8 @@ local function perform(what, url, settings, level)
   while true do
     local is_news, err = wait(news)
     if not is_news then return nil, err end
-    local status, headers, body, last_url = transfer:response()
-    if status then return new_response(status, headers, body, last_url) end
+    local status, headers, body, last_url, times, certificates = transfer:response()
+    if status then return new_response(status, headers, body, last_url, times, certificates) end
     if headers then return nil, error_of(url, settings, headers, body) end -- the error's kind and text
   end
 end
@@ -198,7 +218,7 @@ end
 local function move_body(self, transfer, news)
   local ch = self.ch
   while true do
-    local ok, name, text = transfer:result() -- before `take`: then all data has arrived
+    local ok, name, text, certificates = transfer:result() -- before `take`: then all data has arrived
     local piece = transfer:take() -- before `head`: then the head of a piece is known
     if not self.head then
       local status, headers = transfer:head()
@@ -211,12 +231,13 @@ local function move_body(self, transfer, news)
     if piece then
       if not put(ch, piece) then return end
     elseif ok then
+      responses.set_connection(self.head, text, certificates)
       return end_stream(self)
     elseif name then
       return fail_stream(self, error_of(self.url, self.settings, name, text))
     else
-      local is_news, err = wait(news)
-      if not is_news then return fail_stream(self, err) end
+      local is_news, err = take_in_time(news, self.url, self.settings)
+      if not is_news then return fail_stream(self, err or "not enough memory") end
     end
   end
 end
@@ -234,33 +255,49 @@ local function run_stream(self, transfer, news, room)
   move_body(self, left.transfer, news)
 end
 
+-- The response of a fake.
+local function ask_fake(self)
+  local settings = self.settings
+  if not settings.idle then return fakes.request(self.url, settings, true) end
+  local function ask() return { fakes.request(self.url, settings, true) } end
+  local asking <close> = setmetatable({ block = core.go(ask) }, Helper)
+  local results, err = take_in_time(asking.block, self.url, settings)
+  if not results then return nil, err end
+  return results[1], results[2]
+end
+
 -- The same with a fake.
 local function run_fake(self)
   local sending <close> = upload.sending(self.settings) -- luacheck: ignore 211
-  local response, err = fakes.request(self.url, self.settings, true)
+  local began = core.now()
+  local response, err = ask_fake(self)
   if not response then return fail_stream(self, err) end
-  local body = response.body
-  response.body = nil
+  local body, timing = response.body, response.timing
+  response.body, response.timing = nil, nil
   if is_refused(self, response) then return end
   tell_head(self, response)
+  local function done()
+    responses.set_timing(response, timing.first_byte, core.now() - began)
+    end_stream(self)
+  end
   if type(body) == "string" then
     if body ~= "" and not put(self.ch, body) then return end
-    return end_stream(self)
+    return done()
   end
   local reading <close> = setmetatable({ ch = body }, ends.Dropping) -- luacheck: ignore 211
   repeat
-    local piece, why = take(body)
+    local piece, why = take_in_time(body, self.url, self.settings)
     if piece == nil and why ~= nil then return fail_stream(self, why) end
   until piece == nil or not put(self.ch, piece)
-  end_stream(self)
+  done()
 end
 
-local function begin_stream(self)
-  if fakes.is_used("stream", 3) then return guard.go(guard.close, self.ch, run_fake, self) end
+local function begin_stream(self, what, level)
+  if fakes.is_used(what, level + 1) then return guard.go(guard.close, self.ch, run_fake, self) end
   local settings = self.settings
   local news, room = chan(1), settings.source and chan(1)
   settings.is_stream = true
-  local transfer = start("stream", self.url, settings, news, room, 3)
+  local transfer = start(what, self.url, settings, news, room, level + 1)
   local ok, block = pcall(guard.go, guard.close, self.ch, run_stream, self, transfer, news, room)
   if ok then return block end
   transfer:cancel() -- memory has run out
@@ -275,24 +312,16 @@ local function wait_for_head(self)
   return nil, err == nil and "the channel of the stream was closed" or err
 end
 
----Makes a request whose response is too long for memory, or arrives bit by bit: returns a channel of the pieces of its
----body, at once. Without takes, little is read, so the server waits. An error closes the channel. Closing the channel
----ends the transfer.
----@param url string http:// or https://
----@param opts? table as for request, without `url`, and `buffer`: that of the channel, as for rn.chan
----@return runnel.Channel<string> pieces
----@return fun(): runnel.http.Response?, any head waits for the headers: returns the response without its body, or nil
----and the error
-function client.stream(url, opts)
-  local full_url, settings = options.read("stream", url, opts, 2)
-  local ch = check.new_chan(opts and opts.buffer, "stream"):name("http " .. responses.host(url))
-  local self = setmetatable({ url = full_url, ch = ch, ready = chan(), settings = settings, over = false }, Stream)
-  local wrong = refuse(full_url)
+-- Begins a stream; errors are raised at `level`, as seen from the caller.
+local function open_stream(what, url, settings, ch, level)
+  ch:name("http " .. responses.host(url))
+  local self = setmetatable({ url = url, ch = ch, ready = chan(), settings = settings, over = false }, Stream)
+  local wrong = refuse(url)
   if wrong then
     fail_stream(self, wrong)
     upload.drop(settings)
   else
-    self.block = guard.started(begin_stream(self), "stream")
+    self.block = guard.started(begin_stream(self, what, level + 1), what)
     internal.on_close(ch, function()
       if self.over then return end
       self.over = true
@@ -301,6 +330,33 @@ function client.stream(url, opts)
     end)
   end
   return ch, function() return wait_for_head(self) end
+end
+
+---Makes a request whose response is too long for memory, or arrives bit by bit: returns a channel of the pieces of its
+---body, at once. Without takes, little is read, so the server waits. An error closes the channel. Closing the channel
+---ends the transfer.
+---@param url string http:// or https://
+---@param opts? table as for request, without `url`, and `buffer`: that of the channel, as for rn.chan; `idle`: ms that
+---the server may send nothing
+---@return runnel.Channel<string> pieces
+---@return fun(): runnel.http.Response?, any head waits for the headers: returns the response without its body, or nil
+---and the error
+function client.stream(url, opts)
+  local full_url, settings = options.read("stream", url, opts, 2)
+  local ch, head = open_stream("stream", full_url, settings, check.new_chan(opts and opts.buffer, "stream"), 2)
+  return ch, head -- no tail call: it would hide the caller's line
+end
+
+---The same for http.proxy and http.download, with settings. Errors are raised at `level`, as seen from the caller.
+---@param what string the function that was called
+---@param url string
+---@param settings runnel.http.Settings
+---@param level integer
+---@return runnel.Channel<string> pieces
+---@return fun(): runnel.http.Response?, any head
+function client.forward(what, url, settings, level)
+  local ch, head = open_stream(what, url, settings, chan(), level + 1)
+  return ch, head
 end
 
 -- ---- cookies and fakes ----
@@ -315,6 +371,18 @@ end
 function client.cookies(...)
   sign.dot((...), "http", "cookies")
   return lib.cookies()
+end
+
+---Limits how many connections there are to each server at a time: requests beyond that wait.
+---@param n? integer nil: no limit, as before the first call
+function client.max_connections(n)
+  sign.dot(n, "http", "max_connections")
+  if n ~= nil then check.integer(n, 1, "max_connections") end
+  if current.world and internal.host() > 0 then
+    current.world:here().max_connections = n
+  else
+    get_client():limit(math.min(n or 0, LARGEST_INT))
+  end
 end
 
 ---Closes the connections kept for further requests, as soon as no request is under way. Without this call they close

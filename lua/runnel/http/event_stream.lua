@@ -25,7 +25,7 @@ local function fail(format, ...) error({ message = format:format(...) }, 0) end
 
 -- A field of one line.
 local function line_of(name, value, forbidden, what)
-  if type(value) == "number" then value = decimal.text(value) end
+  if type(value) == "number" then value = decimal.exact(value) end
   if type(value) ~= "string" then fail("%s: a string expected, got %s", name, check.article(value)) end
   if find(value, forbidden) then fail("%s: %s in %q", name, what, value) end
   return name .. ": " .. value .. "\n"
@@ -40,7 +40,7 @@ local function data_of(value)
   elseif type(value) ~= "string" and type(value) ~= "number" then
     fail("data: a string, a number, or a table for JSON expected, got %s", check.article(value))
   end
-  local text = decimal.text(value)
+  local text = decimal.exact(value)
   if find(text, "\r", 1, true) then text = text:gsub("\r\n?", "\n") end
   return "data: " .. text:gsub("\n", "\ndata: ") .. "\n"
 end

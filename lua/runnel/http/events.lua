@@ -5,14 +5,12 @@ local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local client = require "runnel.http.client"
-local decimal = require "runnel.internal.decimal"
 local event_stream = require "runnel.http.event_stream"
 local fakes = require "runnel.http.fake"
 local guard = require "runnel.internal.guard"
 local options = require "runnel.http.http_options"
 local repeats = require "runnel.http.repeats"
 local responses = require "runnel.http.response"
-local timed_out = require "runnel.internal.timed_out"
 
 local internal = core.internal
 
@@ -23,7 +21,7 @@ local RETRY <const>, SHORTEST <const>, LONGEST <const> = 1000, 100, 3600000
 local TRIES <const>, MAX <const> = 10, 1 << 20
 
 -- The options that http.request does not have, or, like `max`, has with another meaning.
-local OWN = { "backoff", "buffer", "idle", "last_id", "max", "reconnect", "tries" }
+local OWN = { "backoff", "buffer", "last_id", "max", "reconnect", "tries" }
 
 ---@class runnel.http.events
 local events = {}
@@ -46,20 +44,12 @@ local function headers_of(self)
   return headers
 end
 
--- The next piece; nil and an error at the end.
-local function take(pieces, idle)
-  local alarm <close> = guard.alarm(idle)
-  local piece, port, err = core.alts({ pieces, alarm.over }, { priority = true })
-  if port == alarm.over then return nil, timed_out.new(("nothing has come for %s ms"):format(decimal.text(idle))) end
-  return piece, err
-end
-
 -- Puts the events of a connection on the channel until the connection ends. Returns whether to connect again (not if
 -- the channel is closed, or the error is final); and the error, if there was one.
 local function read(self, pieces)
   local parser = event_stream.parser(self.id, self.max)
   while true do
-    local piece, err = take(pieces, self.idle)
+    local piece, err = pieces:take()
     if piece == nil then return true, err end
     local list, ok = parser:feed(piece)
     for _, event in ipairs(list) do
@@ -127,8 +117,7 @@ end
 
 -- Checks the options of this module; errors are at the line that called the caller. Returns whether it reconnects.
 local function check_own(opts, settings)
-  local idle, id, again = opts.idle, opts.last_id, opts.reconnect
-  if idle ~= nil then check.ms(idle, 1, "events: idle", 4) end
+  local id, again = opts.last_id, opts.reconnect
   if id ~= nil and (type(id) ~= "string" or id:find "[\r\n\0]") then
     error("events: last_id: a string without line breaks and zero bytes expected, got " .. check.describe(id), 3)
   end
@@ -165,7 +154,7 @@ function events.events(url, opts)
   if request.tcp_keepalive == nil then request.tcp_keepalive = true end -- to notice that a silent server is gone
   local self = { ch = ch, url = url, request = request, headers = opts.headers or {}, id = opts.last_id or "",
     retry = math.max(retry, SHORTEST), tries = is_endless and math.huge or tries,
-    reconnects = reconnects, idle = opts.idle, max = opts.max or MAX,
+    reconnects = reconnects, max = opts.max or MAX,
     failed = 0 }
   local wrong = options.refuse(url)
   if wrong then

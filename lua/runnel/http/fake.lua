@@ -58,6 +58,9 @@ function Source:head() return self.method, self.target, "127.0.0.1" end
 
 function Source:headers() return self.lines end
 
+-- The client sends no trailers.
+function Source.trailers() return "" end
+
 -- The next piece of the body; false after the last one.
 function Source:read()
   if self.pieces then return self.pieces() or false end
@@ -66,30 +69,38 @@ function Source:read()
   return body and body ~= "" and body or false
 end
 
--- The headers as a list of alternating names and values.
-local function flatten(url, settings)
-  local list = { "Host", responses.host(url) }
+-- The headers as a list of alternating names and values. The length of a body is said as libcurl says it.
+local function flatten(url, settings, body)
+  local list, has = {}, {}
+  local function add(name, value)
+    has[name:lower()] = true
+    list[#list + 1] = name
+    list[#list + 1] = value
+  end
   for _, line in ipairs(settings.headers or {}) do
     local name, value = line:match "^([^:;]+)[:;]%s*(.-)$"
-    if value ~= "" then
-      list[#list + 1] = name
-      list[#list + 1] = value
-    end
+    if value ~= "" then add(name, value) end
   end
+  if not has.host then add("Host", responses.host(url)) end
+  local size = type(body) == "string" and #body or body and settings.body_size
+  if size then add("Content-Length", tostring(size)) elseif body then add("Transfer-Encoding", "chunked") end
   return list
 end
 
 local function source_of(url, settings)
   local target = url:match "^%a+://[^/?#]*([^#]*)"
   if target:sub(1, 1) ~= "/" then target = "/" .. target end
-  local body, lines = settings.source or settings.body, flatten(url, settings)
-  if settings.multipart then
+  local body, kind = settings.source or settings.body, nil
+  if settings.multipart then body, kind = require("runnel.http.form.multipart_writer").write(settings.multipart) end
+  local lines = flatten(url, settings, body)
+  if kind then
     lines[#lines + 1] = "Content-Type"
-    body, lines[#lines + 1] = require("runnel.http.form.multipart_writer").write(settings.multipart)
+    lines[#lines + 1] = kind
   end
   return setmetatable({
     method = settings.method or "GET", target = target, lines = lines, body = body,
     pieces = settings.source and upload.pieces(settings),
+    path = settings.libcurl and settings.libcurl.unix_socket_path,
   }, Source)
 end
 
@@ -115,7 +126,7 @@ local function lower_names(headers)
   local lower = {}
   for key, value in pairs(headers) do
     local name = tostring(key):lower()
-    if type(value) ~= "table" then value = decimal.text(value) end
+    if type(value) ~= "table" then value = decimal.exact(value) end
     lower[name] = name == "set-cookie" and type(value) ~= "table" and { value } or value
   end
   return lower
@@ -169,6 +180,16 @@ local function follow(url, settings, streams)
   end
 end
 
+-- The same, within its time.
+local function within(url, settings, streams)
+  if not settings.timeout then return follow(url, settings, streams) end
+  local results, err = time_limit.new(responses.host(url) .. ": no response", settings.timeout):call(nil, follow,
+    url, settings, streams)
+  if results then return results[1], results[2] end
+  if not timed_out.is_timeout(err) then error(err, 0) end
+  return nil, err
+end
+
 ---Passes a request to the function.
 ---@param url string
 ---@param settings runnel.http.Settings
@@ -176,12 +197,10 @@ end
 ---@return runnel.http.Response? response
 ---@return any err
 function fakes.request(url, settings, streams)
-  if not settings.timeout then return follow(url, settings, streams) end
-  local results, err = time_limit.new(responses.host(url) .. ": no response", settings.timeout):call(nil, follow,
-    url, settings, streams)
-  if results then return results[1], results[2] end
-  if not timed_out.is_timeout(err) then error(err, 0) end
-  return nil, err
+  local began = core.now()
+  local response, err = within(url, settings, streams)
+  if response then responses.set_timing(response, core.now() - began) end
+  return response, err
 end
 
 return fakes

@@ -34,6 +34,7 @@ function upload.pieces(settings)
     elseif type(piece) ~= "string" then
       error(("the channel of a body carries strings, got %s"):format(check.article(piece)), 0)
     end
+    settings.pieces_sent = (settings.pieces_sent or 0) + 1
     if left then left = left - #piece end
     if left and left < 0 then
       error(("the body is longer than the option size says: more than %d bytes"):format(settings.body_size), 0)

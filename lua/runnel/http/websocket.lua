@@ -5,7 +5,7 @@
 ---    conn:write "hello"
 ---    for message in conn:read() do print(message) end
 ---
----Needs libwslay and zlib: `make` builds the C module runnel.websocket.core where their headers are. Its sockets are
+---Needs zlib: `make` builds the C module runnel.websocket.core where its headers are. Its sockets are
 ---those of runnel.uv, so it needs luv, too.
 
 local core = require "runnel.core"
@@ -17,6 +17,7 @@ local handshake = require "runnel.http.websocket.handshake"
 local options = require "runnel.http.websocket.ws_options"
 local proxies = require "runnel.http.proxy"
 local socket = require "runnel.uv.socket"
+local socks = require "runnel.http.socks"
 local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
 
@@ -30,7 +31,8 @@ local KEY <const> = "dGhlIHNhbXBsZSBub25jZQ=="
 -- ms until the connection and its handshake are complete.
 local TIMEOUT <const> = 10000
 
-local OPTIONS = { timeout = check.kinds.ms(0), origin = true, tls = true, proxy = true }
+local OPTIONS = { timeout = check.kinds.ms(0), origin = true, tls = true, proxy = true, proxy_tls = true,
+  unix_socket_path = true }
 for name, kind in pairs(options.KNOWN) do OPTIONS[name] = kind end
 
 ---@class runnel.http.websocket
@@ -77,7 +79,7 @@ end
 -- ---- the transport ----
 
 ---@class runnel.http.WebSocketSocket: runnel.http.WebSocketTransport
-local Transport = {}
+local Transport = { is_client = true }
 Transport.__index = Transport
 
 function Transport:receive() return take(self.input) end
@@ -96,10 +98,13 @@ end }
 -- ---- the handshake ----
 
 local function request_of(place, settings, opts, key)
-  local protocols, further = table.concat(settings.protocols, ", "), {}
-  for i, header in ipairs(settings.headers) do further[i] = ("%s: %s\r\n"):format(header.name, header.value) end
+  local protocols, further, host = table.concat(settings.protocols, ", "), {}, place.authority
+  for _, header in ipairs(settings.headers) do
+    if header.name:lower() == "host" then host = header.value
+    else further[#further + 1] = ("%s: %s\r\n"):format(header.name, header.value) end
+  end
   return ("GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-    .. "Sec-WebSocket-Key: %s\r\n%s%s%s%s\r\n"):format(place.target, place.authority, key,
+    .. "Sec-WebSocket-Key: %s\r\n%s%s%s%s\r\n"):format(place.target, host, key,
     protocols ~= "" and ("Sec-WebSocket-Protocol: %s\r\n"):format(protocols) or "",
     settings.deflate and ("Sec-WebSocket-Extensions: %s\r\n"):format(handshake.OFFER) or "",
     opts.origin and ("Origin: %s\r\n"):format(opts.origin) or "", table.concat(further))
@@ -152,9 +157,9 @@ local function proxy_of(place, opts)
   if not text then return nil end
   local proxy = proxies.parse(text)
   if not proxy then return nil, "the address of the proxy is wrong: " .. text end
-  if proxy.scheme == "http" then return proxy end
-  return nil, ("WebSockets can use a proxy with http:// only, and the proxy is %s://%s"):format(proxy.scheme,
-    proxy.name)
+  if proxy.scheme == "http" or proxy.scheme == "https" or socks.SCHEMES[proxy.scheme] ~= nil then return proxy end
+  return nil, ("the proxy %s://%s is of an unknown kind: http, https, socks4, socks4a, socks5 and socks5h are known")
+    :format(proxy.scheme, proxy.name)
 end
 
 -- Has a proxy make a tunnel. Returns true; or nil and an error.
@@ -176,17 +181,22 @@ end
 -- `attempt` holds the connection as soon as there is one.
 local function connect(attempt, place, opts)
   local tls = place.is_secure and not current.world and (opts.tls or true) or nil
-  local proxy, wrong = proxy_of(place, opts)
+  local path, proxy, wrong = opts.unix_socket_path, nil, nil
+  if not path then proxy, wrong = proxy_of(place, opts) end
   if wrong then return nil, wrong end
-  if not proxy then return socket.connect(place.host, place.port, tls and { tls = tls }) end
-  local conn, err = socket.connect(proxy.host, proxy.port)
-  if not conn then return nil, ("through the proxy %s: %s"):format(proxy.name, err) end
+  if not (proxy or path) then return socket.connect(place.host, place.port, tls and { tls = tls }) end
+  local through = proxy and ("through the proxy %s: "):format(proxy.name) or ""
+  local proxy_tls = proxy and proxy.scheme == "https" and (opts.proxy_tls or true) or nil
+  local conn, err = socket.connect(path or proxy.host, proxy and proxy.port, proxy_tls and { tls = proxy_tls })
+  if not conn then return nil, through .. tostring(err) end
   attempt.conn = conn
   local ok
-  ok, err = ask_proxy(conn, proxy, place)
-  if not ok then return nil, ("through the proxy %s: %s"):format(proxy.name, err) end
+  if not proxy then ok = true
+  elseif socks.SCHEMES[proxy.scheme] ~= nil then ok, err = socks.ask(conn, proxy, place.host, place.port)
+  else ok, err = ask_proxy(conn, proxy, place) end
+  if not ok then return nil, through .. tostring(err) end
   if not tls then return conn end
-  conn.host = place.host
+  conn.host, conn.is_tunnel = place.host, true
   ok, err = conn:start_tls(tls)
   return ok and conn or nil, err
 end
@@ -226,7 +236,7 @@ local function open(place, settings, opts)
   if not result[1] then return nil, result[2], result[3] end
   local conn = attempt.conn
   local transport = setmetatable({ conn = conn, input = conn:read(), name = place.authority }, Transport)
-  local made = connection.new(transport, true, settings, attempt.bits, attempt.protocol, attempt.rest, "http.websocket")
+  local made = connection.new(transport, settings, attempt.bits, attempt.protocol, attempt.rest, "http.websocket")
   attempt.conn = nil
   return made
 end
@@ -243,14 +253,19 @@ local function check_options(opts, level)
     error("websocket: proxy: a string such as \"http://proxy.example:3128\", or \"\" for none, expected, got "
       .. check.describe(proxy), level)
   end
+  local path = opts.unix_socket_path
+  if path ~= nil and type(path) ~= "string" then
+    error("websocket: unix_socket_path: the path of a Unix socket expected, got " .. check.describe(path), level)
+  end
   return opts, options.read(opts, "websocket", level)
 end
 
 ---Connects to a server of WebSocket. Parks until the handshake is complete.
 ---@param url string ws:// or wss://
 ---@param opts? runnel.http.WebSocketOptions|{ timeout?: number, origin?: string, tls?: true|table, proxy?:
----string } `timeout`: ms until the handshake is complete, default 10000; `origin`: the header Origin; `tls`: as for
----uv.connect, for wss; `proxy`: URL of the proxy, "": none; default: that of the environment
+---string, proxy_tls?: true|table, unix_socket_path?: string } `timeout`: ms until the handshake is complete, default
+---10000; `origin`: the header Origin; `tls`: as for uv.connect, for wss; `proxy`: URL of the proxy, "": none; default:
+---that of the environment; `proxy_tls`: as `tls`, for a proxy with https; `unix_socket_path`: a Unix socket to connect to
 ---@return runnel.http.WebSocket? conn
 ---@return any err the reason: a string, or an error for which rn.is_timeout is true
 ---@return { status: integer, headers: table<string, string> }? response if the server has answered with a status other

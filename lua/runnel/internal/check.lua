@@ -191,7 +191,10 @@ function kinds.one_of(list)
   return function(value, what, level) check.one_of(value, list, what, level + 1) end
 end
 
-kinds.boolean = kinds.one_of { true, false }
+---True or false.
+function kinds.boolean(value, what, level)
+  if type(value) ~= "boolean" then check.one_of(value, { true, false }, what, level + 1) end
+end
 
 ---A table of options, or nil.
 ---@param known table<string, runnel.internal.Kind> the valid names, each with the check of its value

@@ -3,7 +3,11 @@
 ---
 ---Reading needs none: Lua's tonumber accepts a point in every locale.
 
+local core = require "runnel.core"
+
 local decimal = {}
+
+local encode = core.internal.json({}, {})
 
 -- In the text of a number all else is the decimal point, which may have several bytes.
 local POINT <const> = "[^%w%+%-]+"
@@ -13,13 +17,22 @@ local POINT <const> = "[^%w%+%-]+"
 ---@return string
 function decimal.point(text) return (text:gsub(POINT, ".")) end
 
----A number as tostring writes it, with a point; of any other value what tostring returns.
+---A number as tostring writes it, with a point; of any other value what tostring returns. For people: Lua 5.4 leaves out
+---digits.
 ---@param value any
 ---@return string
 function decimal.text(value)
   local text = tostring(value)
   if math.type(value) == "float" then return (text:gsub(POINT, ".")) end
   return text
+end
+
+---A number with the fewest digits that are read back as the same; of any other value what tostring returns. For programs.
+---@param value any
+---@return string
+function decimal.exact(value)
+  if math.type(value) == "float" and value - value == 0 then return (encode(value)) end
+  return tostring(value)
 end
 
 ---A number in a format, which has nothing else.

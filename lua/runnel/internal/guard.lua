@@ -129,8 +129,11 @@ function guard.go_while_open(chs, give_up, fed, f, ...) return guard.go(give_up,
 -- coroutine -> the last error for which the message handler ran there, and its traceback
 local failures = setmetatable({}, { __mode = "k" })
 
--- The message handler. It returns the error as it is, since the function's `<close>` variables are closed with it.
-local function keep_traceback(err)
+---The message handler for xpcall. It returns the error as it is, since the function's `<close>` variables are closed
+---with it.
+---@param err any
+---@return any err
+function guard.keep_traceback(err)
   if type(err) == "table" and rawget(err, "has_no_traceback") then return err end -- it would never be shown
   local co = running()
   local failure = failures[co]
@@ -143,6 +146,8 @@ end
 -- An error for which Lua may not have run a message handler, as after a stack overflow: what it was, in place of Lua's
 -- own message.
 local function in_words(err) return err == "error in error handling" and "stack overflow" or err end
+
+local keep_traceback = guard.keep_traceback
 
 -- The handler has not run for this error if Lua could not run it, or if a function that closed a variable has called
 -- another function of a user, which has failed, too: then there is no traceback.
@@ -189,5 +194,13 @@ end
 ---@return boolean ok
 ---@return any ... its results, or the error
 function guard.call(what, f, ...) return reported(what, tried(xpcall(f, keep_traceback, ...))) end
+
+---The second half of guard.call, for a caller whose stack must stay small: the same with
+---guard.called(what, xpcall(f, guard.keep_traceback, ...)).
+---@param what string
+---@param ... any the results of xpcall
+---@return boolean ok
+---@return any ...
+function guard.called(what, ...) return reported(what, tried(...)) end
 
 return guard

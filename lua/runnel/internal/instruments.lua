@@ -108,7 +108,7 @@ local function values_of(self, labels)
     local value = labels[key]
     local kind = type(value)
     if kind ~= "string" and kind ~= "number" and kind ~= "boolean" then return nil end
-    values[i] = short.utf8(decimal.text(value)) -- two series never have the same labels in the text
+    values[i] = short.utf8(decimal.exact(value)) -- two series never have the same labels in the text
   end
   for _ in pairs(labels) do n = n + 1 end
   return n == #values and values or nil

@@ -33,10 +33,15 @@ function short.kind(v)
   return kind
 end
 
--- Cut between characters.
-local function cut(text, longest)
+---The beginning of a text, cut between characters.
+---@param text string
+---@param longest integer how many bytes it may have before "..."
+---@return string
+function short.cut(text, longest)
   return #text <= longest and text or text:sub(1, utf8.offset(text, 0, longest + 1) - 1) .. "..."
 end
+
+local cut = short.cut
 
 local function latin1(c) return utf8.char(c:byte()) end
 

@@ -1,7 +1,9 @@
 ---Dead letters: given-up jobs of remote stages and messages of durable stages. Each stage has a stream of them, which
 ---is made with the first one. A letter's body is the value's bytes; the rest is in its headers.
 
+local counts = require "runnel.queue.count"
 local jetstream = require "runnel.nats.internal.jetstream"
+local json = require "runnel.json"
 local letters = require "runnel.queue.dead"
 local names = require "runnel.nats.internal.names"
 local patience = require "runnel.nats.internal.patience"
@@ -38,12 +40,14 @@ end
 
 -- The headers and the body of a letter, made to fit into a message of `room` bytes.
 local function encode(letter, room)
+  local errors = letter.errors and json.encode(letter.errors)
   local headers = {
     ["Runnel-Kind"] = letter.kind, ["Runnel-Encoding"] = letter.encoding,
     ["Runnel-Starts"] = ("%d"):format(letter.starts), ["Runnel-Raises"] = ("%d"):format(letter.raises),
     ["Runnel-Since"] = ("%.0f"):format(letter.since), ["Runnel-Worker"] = letter.worker,
     ["Runnel-Async"] = letter.is_async and "yes" or nil, ["Runnel-From"] = letter.from,
     ["Runnel-Subject"] = letter.subject, ["Runnel-Sequence"] = letter.position and ("%d"):format(letter.position),
+    ["Runnel-Errors"] = errors and escape(errors) or nil,
     ["Runnel-Error"] = escape(letter.error), ["Runnel-Traceback"] = letter.traceback and escape(letter.traceback),
   }
   local own = {}
@@ -52,11 +56,12 @@ local function encode(letter, room)
     if type(text) == "string" and not name:find "^Nats%-" and not name:find "^Runnel%-" then headers[name] = text end
   end
   if size_of(headers) + #letter.data <= room then return headers, letter.data end
-  for _, name in ipairs { "Runnel-Traceback", "Runnel-Error" } do
-    headers[name] = headers[name] and headers[name]:sub(1, SHORT)
+  for _, name in ipairs { "Runnel-Errors", "Runnel-Traceback", "Runnel-Error" } do
+    headers[name] = name ~= "Runnel-Errors" and headers[name] and headers[name]:sub(1, SHORT) or nil
     if size_of(headers) + #letter.data <= room then return headers, letter.data end
   end
   own["Runnel-Traceback"], own["Runnel-Error"] = headers["Runnel-Traceback"], headers["Runnel-Error"]
+  own["Runnel-Errors"] = nil
   own["Runnel-Value"] = "left-out"
   return own, ""
 end
@@ -77,6 +82,7 @@ local function decode(self, m, with_value)
   }
   if not with_value then return letter end
   letter.data, letter.headers = m.data, {}
+  letter.errors = headers["Runnel-Errors"] and counts.errors(json.decode(unescape(headers["Runnel-Errors"])))
   local encoding = values.encodings[letter.encoding]
   if encoding and not letter.left_out then letter.value = encoding.decode(m.data) end
   for name, text in pairs(headers) do

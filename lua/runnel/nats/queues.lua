@@ -3,6 +3,7 @@
 
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
+local health = require "runnel.nats.internal.health"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
 local reports = require "runnel.queue.report"
@@ -23,7 +24,9 @@ local AT_ONCE <const> = 8
 
 ---@class runnel.nats.Queue: runnel.queue.Queue
 ---@field protected owner runnel.nats.Connection
-local Queue = shared.class { read_waiting = waiting_list.read, remove_waiting = waiting_list.remove }
+local Queue = shared.class {
+  find_message = waiting_list.find, read_waiting = waiting_list.read, remove_waiting = waiting_list.remove,
+}
 
 -- ---- asking ----
 
@@ -33,16 +36,18 @@ local function each(list, f)
   if err ~= nil then error(err, 0) end
 end
 
--- All elements of a list that the server sends in pages, in the field `field`; or nil, err.
+-- All elements of a list that the server sends in pages, in the field `field`, and the names of those that have no leader;
+-- or nil, err.
 local function all_of(conn, verb, field)
-  local list = {}
+  local list, missing = {}, {}
   repeat
-    local answer, err = jetstream.request(conn, verb, { offset = #list })
+    local answer, err = jetstream.request(conn, verb, { offset = #list + #missing })
     if not answer then return nil, err end
-    local part = answer[field] or {}
-    for _, element in ipairs(part) do list[#list + 1] = element end
-  until #part == 0 or #list >= (answer.total or 0)
-  return list
+    local part, without = answer[field] or {}, answer.missing or {}
+    table.move(part, 1, #part, #list + 1, list)
+    table.move(without, 1, #without, #missing + 1, missing)
+  until #part + #without == 0 or #list + #missing >= (answer.total or 0)
+  return list, missing
 end
 
 -- Asks all workers and stages. Returns a function that waits for the answers, and returns a list for each queue's name,
@@ -121,10 +126,11 @@ local function new_queue(conn, name, kind, info, consumer)
 end
 
 -- The queues of a stream, without workers and dead letters.
-local function queues_of(conn, stream, list)
+local function queues_of(conn, stream, list, groups)
   local name, state = stream.config.name, stream.state
   local stage = names.stage_of(name)
   local consumers = state.consumer_count > 0 and all_of(conn, "CONSUMER.LIST." .. name, "consumers") or {}
+  for _, info in ipairs(consumers) do groups:add(info.cluster) end
   if stage then
     local queue = new_queue(conn, stage, "jobs", stream, names.CONSUMER)
     queue.waiting = state.messages
@@ -159,16 +165,24 @@ function queues.queues(conn, ms)
   local answers, problem = ask_all(conn, ms)
   if not answers then return nil, problem end
   local streams, err = all_of(conn, "STREAM.LIST", "streams")
-  if not streams then return nil, err end
-  local list, dead = {}, {}
+  if not streams then return nil, err --[[@as string]] end
+  local list, dead, groups, account = {}, {}, health.new(), {}
+  list.leaderless = err[1] and err or nil
+  streams[#streams + 1] = account -- asked beside the streams
   each(streams, function(stream)
+    if stream == account then
+      list.storage = health.storage(conn, ms or patience.workers_answer)
+      return
+    end
     local name = stream.config.name
+    groups:add(stream.cluster)
     local letters = names.dead_of(name)
     if letters then dead[letters] = stream.state.messages end
-    if not is_own(name) then queues_of(conn, stream, list) end
+    if not is_own(name) then queues_of(conn, stream, list, groups) end
   end)
   local workers, silent = answers()
   list.silent = silent[1] and silent or nil
+  list.servers = groups:list()
   for _, queue in ipairs(list) do
     queue.workers = workers[queue.name] or {}
     queue.given_up = dead[queue.kind == "jobs" and queue.name or queue.consumer] or 0

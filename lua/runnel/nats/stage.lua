@@ -2,6 +2,7 @@
 
 local consumers = require "runnel.nats.internal.consumers"
 local jetstream = require "runnel.nats.internal.jetstream"
+local names = require "runnel.nats.internal.names"
 local patience = require "runnel.queue.patience"
 local sign = require "runnel.internal.sign"
 local sink = require "runnel.nats.sink"
@@ -59,7 +60,7 @@ function stage.stage(conn, from, n, f, to, opts)
   local info, why = consumer:open()
   if not info then return nil, "stage: " .. why end
   local self, lost = start_worker.start(conn, {
-    kind = "stage", name = name, n = n, stream = stream, bucket = "runnel-stage-" .. name,
+    kind = "stage", name = name, n = n, stream = stream, bucket = names.stage_bucket(name),
     options = read.worker,
     keeper = {
       consumer = consumer, info = info, what = "stage", queue = ("%s/%s"):format(from, name), from = from,

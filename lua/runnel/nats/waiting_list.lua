@@ -2,8 +2,11 @@
 ---a worker, which the server does not tell.
 
 local base64 = require "runnel.internal.base64"
+local counts = require "runnel.nats.internal.counts"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
+local names = require "runnel.nats.internal.names"
+local timed_out = require "runnel.internal.timed_out"
 local timestamp = require "runnel.nats.internal.timestamp"
 
 local waiting_list = {}
@@ -24,6 +27,13 @@ local function value_of(data)
   return problem == nil and value or data
 end
 
+-- A message of the server's answer.
+local function message_of(m)
+  local data = m.data and base64.decode(m.data) or ""
+  return { sequence = m.seq, subject = m.subject, time = timestamp.ms(m.time), bytes = #data, value = value_of(data),
+    starts = 0, raises = 0 }
+end
+
 ---@param queue runnel.nats.Queue
 ---@param after integer
 ---@param most integer
@@ -39,13 +49,36 @@ function waiting_list.read(queue, after, most)
       if code == jetstream.NO_MESSAGE then return list end
       return nil, err
     end
-    local m = answer.message
-    local data = m.data and base64.decode(m.data) or ""
-    list[#list + 1] = { sequence = m.seq, subject = m.subject, time = timestamp.ms(m.time), bytes = #data,
-      value = value_of(data), starts = 0, raises = 0 }
-    seq = m.seq + 1
+    list[#list + 1] = message_of(answer.message)
+    seq = answer.message.seq + 1
   end
   return list
+end
+
+---@param queue runnel.nats.Queue
+---@param sequence integer
+---@return runnel.queue.Waiting? message, string? err
+function waiting_list.find(queue, sequence)
+  local conn, is_jobs = queue.owner, queue.kind == "jobs"
+  local answer, err, code = jetstream.request(conn, "STREAM.MSG.GET." .. queue.stream, { seq = sequence })
+  if not answer then
+    if code == jetstream.NO_MESSAGE then return nil end
+    return nil, err
+  end
+  local info, problem, wrong = jetstream.request(conn, ("CONSUMER.INFO.%s.%s"):format(queue.stream, queue.consumer))
+  if not info and wrong ~= jetstream.NO_CONSUMER then return nil, problem end
+  local floor = info and info.ack_floor and info.ack_floor.stream_seq or 0
+  if sequence <= floor and not is_jobs then return nil end -- it is done
+  local stream, why = jetstream.stream_info(conn, queue.stream)
+  if not stream then return nil, why end
+  local message = message_of(answer.message)
+  local count = counts.new(conn, is_jobs and names.bucket(queue.name) or names.stage_bucket(queue.consumer), stream,
+    is_jobs and names.jobs(queue.name) .. "." or nil):look(message)
+  if count then
+    message.starts, message.raises, message.errors = count.starts, count.raises, count.errors
+    message.error = count.error and tostring(timed_out.of_plain(count.error)) or nil
+  end
+  return message
 end
 
 ---@param queue runnel.nats.Queue

@@ -61,10 +61,9 @@ local function library_name(f)
 end
 
 local function number_text(value)
-  local text = decimal.text(value)
   if value ~= value then return "0 / 0" end
   if value == math.huge or value == -math.huge then return value > 0 and "math.huge" or "-math.huge" end
-  return tonumber(text) == value and text or decimal.format("%.17g", value)
+  return decimal.exact(value)
 end
 
 -- A value that cannot be written: nil, with a note.

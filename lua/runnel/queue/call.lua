@@ -10,6 +10,7 @@
 local backoff = require "runnel.internal.backoff"
 local contexts = require "runnel.internal.trace_context"
 local core = require "runnel.core"
+local counts = require "runnel.queue.count"
 local guard = require "runnel.internal.guard"
 local hand_back = require "runnel.queue.hand_back"
 local patience = require "runnel.queue.patience"
@@ -32,7 +33,8 @@ local call = {}
 ---@class runnel.queue.Count
 ---@field starts integer
 ---@field raises integer how many of the starts ended with an error
----@field error? string|table the last one, if the process had to be ended, as timed_out.plain gives it
+---@field error? string|table the last one, as timed_out.plain gives it
+---@field errors? runnel.queue.TryError[] the beginnings of the last ones
 
 ---A message of a worker. The task adds what it needs.
 ---@class runnel.queue.Call
@@ -115,10 +117,13 @@ local function failed(self, err, trace)
     set_count(self, count)
     return worker.keeper:back(self.message, math.max(1, after or patience.given_back))
   end
-  worker.counts.failed, count.raises = worker.counts.failed + 1, count.raises + 1
+  local text = internal.error_text(err)
+  worker.counts.failed, count.raises, count.errors = worker.counts.failed + 1, count.raises + 1,
+    counts.with_error(count, text)
+  worker:note_failure(self, text)
   -- Operators see the error of the last try. And if the answer of the last one is lost, the message comes again: it is
   -- then given up with the same error.
-  local short = timed_out.with_text(err, internal.error_text(err):sub(1, LONGEST_ERROR))
+  local short = timed_out.with_text(err, text:sub(1, LONGEST_ERROR))
   count.error = timed_out.plain(short) or short
   if count.raises >= self.limits.tries then
     if not give_up(self, err, trace) and self.is_counted then set_count(self, count) end
@@ -190,7 +195,8 @@ local function try(self)
   if not limit then return guard.try(task.run, task, self) end
   local keeper, message, late = self.worker.keeper, self.message, limit:error()
   local count, words = self.count or { starts = 1, raises = 0 }, task:last_words(self, late)
-  count = { starts = count.starts, raises = count.raises + 1, error = timed_out.plain(late) }
+  count = { starts = count.starts, raises = count.raises + 1, error = timed_out.plain(late),
+    errors = counts.with_error(count, late.message) }
 
   -- Until the time is over once more the keeper keeps the message for this worker; and if Lua does not run until then,
   -- the keeper ends the process.

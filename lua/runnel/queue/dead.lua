@@ -18,6 +18,7 @@ local dead = {}
 ---@field traceback? string
 ---@field starts integer how often it was started
 ---@field raises integer how many of these starts ended with an error
+---@field errors? runnel.queue.TryError[] the errors of the last tries, one for each; only from `get`
 ---@field since number when it was submitted or stored, in ms since 1970
 ---@field time number when it was given up
 ---@field worker? string host and process id of the worker that had it last, as far as it is known
@@ -28,6 +29,7 @@ local dead = {}
 ---@field from? string the stream of the message
 ---@field subject? string of the message
 ---@field position? integer the number of the message in its stream
+---@field priority? integer of the message; of a store only, and only from `get`
 ---@field value any only from `get`
 ---@field data? string the bytes of the value; only from `get`
 ---@field headers? table<string, string> of the message; only from `get`

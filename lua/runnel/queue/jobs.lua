@@ -93,7 +93,8 @@ function Task:give_up(job, err, trace)
     local letter = self:letter_of(job)
     letter.kind, letter.name, letter.is_async = "job", self.name, limits.is_async
     letter.error, letter.traceback = internal.error_text(err), trace
-    letter.starts, letter.raises, letter.since = count.starts, count.raises, job.message.time
+    letter.starts, letter.raises, letter.errors, letter.since = count.starts, count.raises, count.errors,
+      job.message.time
     local ok, why = self.worker:bury(letter)
     if not ok then self.worker:tell("a dead letter cannot be stored: " .. tostring(why), "letters") end
     counts.given_up = counts.given_up + 1

@@ -75,7 +75,8 @@ local function bury(self, call, err, trace)
     kind = "message", name = self.name, data = message.data, encoding = message.form, headers = message.headers,
     id = worker.keeper:id(message),
     error = internal.error_text(err), traceback = trace, starts = count.starts, raises = count.raises,
-    since = message.time, subject = message.subject, position = message.sequence,
+    errors = count.errors, since = message.time, subject = message.subject, position = message.sequence,
+    priority = message.priority,
   }
   if not ok then internal.report("a dead letter cannot be stored: " .. tostring(why), nil, "stage " .. self.name) end
   return ok

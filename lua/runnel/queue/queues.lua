@@ -32,6 +32,7 @@ local LONGEST_VALUE <const> = 4000
 ---@field protected store_paused fun(self, is_paused: boolean, ms?: number): true?, string? notes for all workers, also
 ---new ones, whether the queue is paused, and for how long
 ---@field can_resume? boolean whether a pause may have an end
+---@field protected find_message fun(self, sequence: integer): runnel.queue.Waiting?, string? nil: there is none
 ---@field protected read_waiting fun(self, after: integer, most: integer): runnel.queue.Waiting[]?, string?
 ---@field protected remove_waiting fun(self, sequence: integer): true?, string?
 ---@field protected move_waiting? fun(self, sequence: integer, to: string): true?, string?
@@ -67,8 +68,11 @@ local Queue = {}
 ---@class runnel.queue.List
 ---@field [integer] runnel.queue.Queue
 ---@field silent? runnel.queue.Silent[] nil if there are none, or for a store
+---@field servers? runnel.nats.ServerHealth[] of a cluster
+---@field leaderless? string[] the streams that have no leader, whose queues are not in the list; nil if there are none
+---@field storage? { used: integer, most: integer? } the bytes that the account has stored, and how many it may
 
----A message that waits in a queue.
+---A message of a queue.
 ---@class runnel.queue.Waiting
 ---@field sequence integer its number in the stream
 ---@field id? string that of its put; of a store only
@@ -81,6 +85,8 @@ local Queue = {}
 ---@field starts integer how often it was started; of a store only, as the next two
 ---@field raises integer how often its function has raised
 ---@field error? string of the last try
+---@field errors? runnel.queue.TryError[] of the last tries, one for each
+---@field running? boolean whether a worker has it; only from `get`, and nil if that is not known
 
 ---The name of the program's script, or nil.
 ---@return string?
@@ -214,6 +220,17 @@ function Queue:list(opts)
     end
   until #page < PAGE or not opts.contains
   return found
+end
+
+---A message that is not done, with the errors of its tries.
+---@param sequence integer its number
+---@return runnel.queue.Waiting? message, string? err
+function Queue:get(sequence)
+  sign.own(self, "queue", "get")
+  check.integer(sequence, 1, "get: sequence")
+  local message, err = self:find_message(sequence)
+  if message or err then return message, err end
+  return nil, ("there is no message %d of %s that is not done"):format(sequence, self.name)
 end
 
 -- Jobs of a remote stage belong to a program that waits for their results.

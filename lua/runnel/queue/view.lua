@@ -14,6 +14,8 @@ local queue_view = {}
 ---@return string
 function queue_view.date(ms) return ms and os.date("%Y-%m-%d %H:%M:%S", ms // 1000 | 0) --[[@as string]] or "-" end
 
+local function first_line(text) return (text or "?"):match "^[^\n]*" end
+
 local function add_all(lines, more)
   for _, line in ipairs(more) do lines[#lines + 1] = line end
 end
@@ -61,6 +63,11 @@ local function worker_lines(queue, has_all)
       some(worker.waiting, "waiting"), worker.done or 0, worker.failed or 0,
       some(worker.redelivered, "redelivered"), worker.paused and ", paused" or "")
     lines[#lines + 1] = first and not has_all and line .. "; " .. call_text(first) or line
+    local failure = worker.failure
+    if failure then
+      lines[#lines + 1] = ("    last error: %s ago, message %d, start %d: %s (%s)"):format(short.duration(failure.ms),
+        failure.sequence, failure.start, first_line(failure.error), failure.value)
+    end
     for _, call in ipairs(has_all and worker.running or {}) do lines[#lines + 1] = "    " .. call_text(call) end
   end
   return lines
@@ -78,7 +85,41 @@ local function silent_lines(list)
   return lines
 end
 
----Formats queues as a table, and below it those that hear nothing. With `workers`, also the workers, each with the call
+---What is wrong with a server of a cluster, or "well".
+---@param server runnel.nats.ServerHealth
+---@return string
+function queue_view.server_state(server)
+  if server.offline then return "offline" end
+  if server.silent then return "silent for " .. short.duration(server.silent) end
+  return server.lag > 0 and ("behind by %d"):format(server.lag) or server.behind > 0 and "behind" or "well"
+end
+
+-- A size in bytes, with the unit that fits.
+local function size(bytes)
+  for _, unit in ipairs { "bytes", "KB", "MB", "GB" } do
+    if bytes < 1000 then return (bytes % 1 == 0 and "%d" or "%.1f"):format(bytes) .. " " .. unit end
+    bytes = bytes / 1000
+  end
+  return ("%.1f TB"):format(bytes)
+end
+
+-- The servers of a cluster, streams without a leader, and the room of the account if that has an end.
+local function server_lines(list)
+  local lines, rows = {}, { { "server", "leads", "replicas", "behind", "state" } }
+  for i, one in ipairs(list.servers or {}) do
+    rows[i + 1] = { one.name, one.leads, one.replicas, one.behind, queue_view.server_state(one) }
+  end
+  if rows[2] then lines = width.columns(rows, { false, true, true, true, false }) end
+  if list.leaderless then
+    lines[#lines + 1] = "no leader, so their queues are not shown: " .. short.list(list.leaderless, 20)
+  end
+  if list.storage and list.storage.most then
+    lines[#lines + 1] = ("stored: %s of %s"):format(size(list.storage.used), size(list.storage.most))
+  end
+  return lines
+end
+
+---Formats queues as a table, and below it those that hear nothing, and the servers of a cluster. With `workers`, also the workers, each with the call
 ---that has run longest; or with all calls.
 ---@param list runnel.queue.List
 ---@param workers? boolean|"all"
@@ -87,9 +128,11 @@ function queue_view.queues(list, workers)
   local lines, rows, silent = { "there are no queues" }, { HEAD }, silent_lines(list.silent or {})
   for i, queue in ipairs(list) do rows[i + 1] = queue_row(queue) end
   if #list > 0 then lines = width.columns(rows, NUMBERS) end
-  if silent[1] then
-    lines[#lines + 1] = ""
-    add_all(lines, silent)
+  for _, more in ipairs { silent, server_lines(list) } do
+    if more[1] then
+      lines[#lines + 1] = ""
+      add_all(lines, more)
+    end
   end
   if not workers then return lines end
   for _, queue in ipairs(list) do
@@ -103,6 +146,34 @@ end
 
 -- ---- messages that wait ----
 
+-- The errors of tries, one for each.
+local function error_lines(errors)
+  local lines = {}
+  for i, one in ipairs(errors or {}) do
+    lines[i] = ("%-11s%s, start %d: %s"):format(i == 1 and "errors" or "", queue_view.date(one.time), one.start,
+      first_line(one.error))
+  end
+  return lines
+end
+
+---A message that is not done, with its value and the errors of its tries.
+---@param name string of the queue
+---@param message runnel.queue.Waiting
+---@return string[] lines
+function queue_view.message(name, message)
+  local state = message.running and ", a worker has it" or message.due
+    and ", is delivered again at " .. queue_view.date(message.due) or ""
+  local lines = {
+    ("number     %d of %s%s"):format(message.sequence, name, state),
+    ("stored     %s, subject %s%s"):format(queue_view.date(message.time), message.subject,
+      message.id and ", id " .. message.id or ""),
+    ("started    %d times, of which %d raised"):format(message.starts, message.raises),
+    "value      " .. (message.problem or short.value(message.value, 2000)),
+  }
+  add_all(lines, error_lines(message.errors))
+  return lines
+end
+
 ---A table of messages that wait.
 ---@param list runnel.queue.Waiting[]
 ---@return string[] lines
@@ -111,14 +182,12 @@ function queue_view.waiting(list)
   local rows = { { "number", "stored", "id", "raised", "value", "error of the last try" } }
   for i, one in ipairs(list) do
     rows[i + 1] = { one.sequence, queue_view.date(one.time), one.id and short.value(one.id, 40) or "-", one.raises,
-      one.problem or short.value(one.value, 60), one.error and one.error:match "^[^\n]*" or "-" }
+      one.problem or short.value(one.value, 60), one.error and first_line(one.error) or "-" }
   end
   return width.columns(rows, { true, false, false, true })
 end
 
 -- ---- dead letters ----
-
-local function first_line(text) return (text or "?"):match "^[^\n]*" end
 
 ---A table of dead letters.
 ---@param letters table[] of dead:list()
@@ -149,6 +218,7 @@ function queue_view.letter(letter)
     ("value      %s"):format(letter.left_out and "too large to be kept" or short.value(letter.value, 2000)),
     "error      " .. (letter.error or "?"):gsub("\n", "\n           "),
   }
+  add_all(lines, error_lines(letter.errors))
   if letter.traceback then lines[#lines + 1] = letter.traceback end
   return lines
 end

@@ -52,6 +52,7 @@ local now = core.now
 ---@field package waiting runnel.queue.Call[] those that have not started
 ---@field package running runnel.Running
 ---@field package counts table<string, integer>
+---@field package last_failure? table of the last try that has failed, for `report`
 ---@field package told table<string, boolean> reports that were already made
 ---@field package is_paused boolean no call is started, because an operator has paused the queue
 ---@field package is_open boolean it asks for messages
@@ -222,7 +223,14 @@ function Worker:report()
       calls[#calls + 1] = report.call(self.task:value(one), now() - one.since, one.message.deliveries)
     end
   end
-  return report.worker(self:stats(), self.n, self.is_paused, calls)
+  return report.worker(self:stats(), self.n, self.is_paused, calls, self.last_failure)
+end
+
+---A try has failed.
+---@param one runnel.queue.Call
+---@param text string its error
+function Worker:note_failure(one, text)
+  self.last_failure = report.failure(self.task:value(one), one.message.sequence, one.count.starts, text)
 end
 
 ---Pauses or resumes the start of calls. Messages that it has wait here.

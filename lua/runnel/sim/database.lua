@@ -183,7 +183,7 @@ function calls.sync(self, file)
   return path ~= nil or nil, err
 end
 
-function calls.size(_, file) return #file.inode.data end
+function calls.size(_, file) return file.inode.data.size end
 
 function calls.delete(self, _, path, syncs)
   local ok, err = ops.unlink(self.host, path)
@@ -195,7 +195,7 @@ end
 -- Whether there is a file that is not empty.
 function calls.access(self, _, path)
   local inode = self.host.disk:find(absolute(path))
-  return inode ~= nil and #inode.data > 0
+  return inode ~= nil and inode.data.size > 0
 end
 
 function calls.full_path(_, _, path) return absolute(path) end

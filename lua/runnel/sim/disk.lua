@@ -4,6 +4,7 @@
 ---until something is synced after them: the file system has a journal. A crash drops what is in memory, unless the
 ---fault torn says that some of it survives.
 
+local contents = require "runnel.sim.contents"
 local current = require "runnel.internal.world"
 
 ---A file, directory or Unix socket.
@@ -12,8 +13,8 @@ local current = require "runnel.internal.world"
 ---@field path string where it is, or was last
 ---@field ino integer
 ---@field mode integer
----@field data string what a read gets
----@field synced string what is on the disk
+---@field data runnel.sim.Contents what a read gets
+---@field synced runnel.sim.Contents what is on the disk
 ---@field writes runnel.sim.Write[] those since it was synced
 ---@field is_dirty boolean it is in the list of those that have unsynced data
 ---@field has_lost boolean a sync has failed, so that a part of the data reaches the disk only if it is written again
@@ -61,8 +62,8 @@ end
 
 local function new_inode(self, path, kind, mode)
   self.last_ino = self.last_ino + 1
-  return { kind = kind, path = path, ino = self.last_ino, mode = mode, data = "", synced = "", writes = {},
-    is_dirty = false, has_lost = false, changed = 0 }
+  return { kind = kind, path = path, ino = self.last_ino, mode = mode, data = contents.new(), synced = contents.new(),
+    writes = {}, is_dirty = false, has_lost = false, changed = 0 }
 end
 
 ---@param host runnel.sim.Host
@@ -165,15 +166,13 @@ end
 
 -- ---- data ----
 
--- The contents of a file after a write.
-local function after(old, write)
-  local pos, data = write.pos, write.data
-  local before = pos <= #old and old:sub(1, pos) or old .. ("\0"):rep(pos - #old)
-  return data and before .. data .. old:sub(pos + #data + 1) or before
+local function apply(data, write)
+  if write.data then data:write(write.pos, write.data) else data:resize(write.pos) end
 end
 
 local function change(self, inode, write)
-  inode.data, inode.changed = after(inode.data, write), inode.changed + 1
+  apply(inode.data, write)
+  inode.changed = inode.changed + 1
   inode.writes[#inode.writes + 1] = write
   if not inode.is_dirty then
     inode.is_dirty = true
@@ -201,14 +200,25 @@ function Disk:chmod(inode, mode)
   self:tell(inode.path, inode, "change")
 end
 
+-- Whether one of the writes has changed the size only.
+local function has_resized(writes)
+  for _, write in ipairs(writes) do
+    if not write.data then return true end
+  end
+  return false
+end
+
 ---Writes a file to the disk, and all changes of names.
 ---@param inode runnel.sim.Inode
 function Disk:sync(inode)
+  local data, synced = inode.data, inode.synced
   if inode.has_lost then
-    for _, write in ipairs(inode.writes) do inode.synced = after(inode.synced, write) end
-    inode.has_lost = inode.synced ~= inode.data
+    for _, write in ipairs(inode.writes) do apply(synced, write) end
+    inode.has_lost = not synced:equals(data)
+  elseif has_resized(inode.writes) then
+    inode.synced = data:copy()
   else
-    inode.synced = inode.data
+    for _, write in ipairs(inode.writes) do synced:take(data, write.pos, #write.data) end
   end
   inode.writes = {}
   self:sync_names()
@@ -218,7 +228,7 @@ end
 ---crash, and no later sync writes it.
 ---@param inode runnel.sim.Inode
 function Disk:fail_sync(inode) -- luacheck: ignore 212
-  inode.writes, inode.has_lost = {}, inode.data ~= inode.synced
+  inode.writes, inode.has_lost = {}, not inode.data:equals(inode.synced)
 end
 
 ---Writes all changes of names to the disk.
@@ -235,11 +245,10 @@ local function torn(self, inode)
   local n = math.min(#writes, MOST_TORN)
   local way = self.host.world.faults:way(2 * n) - 1
   local at, only = #writes - way // 2, way % 2 == 1
-  if only then return after(inode.synced, writes[at]) end
-  local data, last = inode.synced, writes[at]
-  for i = 1, at - 1 do data = after(data, writes[i]) end
-  if not last.data then return data end
-  return after(data, { pos = last.pos, data = last.data:sub(1, #last.data // 2) })
+  local data, last = inode.synced:copy(), writes[at]
+  for i = only and at or 1, only and at or at - 1 do apply(data, writes[i]) end
+  if not only and last.data then data:write(last.pos, last.data:sub(1, #last.data // 2)) end
+  return data
 end
 
 ---Drops what was not synced. By the fault torn, some of it survives: changes of names without the data, or both, and
@@ -248,7 +257,7 @@ function Disk:crash()
   local world, way = self.host.world, 1
   local dirty = {}
   for _, inode in ipairs(self.dirty) do
-    if inode.data ~= inode.synced then dirty[#dirty + 1] = inode end
+    if not inode.data:equals(inode.synced) then dirty[#dirty + 1] = inode end
   end
   if #dirty + #self.undo > 0 and world.faults:choose(TORN) then way = 1 + world.faults:way(2) end
   if way == 1 then
@@ -262,8 +271,8 @@ function Disk:crash()
       way == 2 and " and data is lost" or ", and data in part")
   end
   for _, inode in ipairs(dirty) do
-    inode.data = way == 3 and #inode.writes > 0 and torn(self, inode) or inode.synced
-    inode.synced, inode.writes, inode.has_lost = inode.data, {}, false
+    if way == 3 and #inode.writes > 0 then inode.synced = torn(self, inode) end
+    inode.data, inode.writes, inode.has_lost = inode.synced:copy(), {}, false
   end
   for _, inode in ipairs(self.dirty) do inode.is_dirty = false end
   self.dirty, self.undo, self.watches = {}, {}, {}
@@ -310,7 +319,7 @@ end
 ---@return string?
 function Disk:get(path)
   local inode = self.names[Disk.absolute(path)]
-  return inode and inode.kind == "file" and inode.data or nil
+  return inode and inode.kind == "file" and inode.data:text() or nil
 end
 
 return { new = new, Disk = Disk }

@@ -104,7 +104,7 @@ function ops.read(host, fd, size, offset)
   local is_at = offset and offset >= 0
   local pos = is_at and offset or open.pos
   if is_short then size = math.min(size, 1) end
-  local data = open.inode.data:sub(pos + 1, pos + size)
+  local data = open.inode.data:read(pos, size)
   if not is_at then open.pos = pos + #data end
   return data
 end
@@ -119,7 +119,7 @@ function ops.write(host, fd, data, offset)
   if fault then return nil, fault end
   if is_short then data = data:sub(1, math.max(1, #data // 2)) end
   local is_at = offset and offset >= 0
-  local pos = open.flags & O.O_APPEND ~= 0 and #open.inode.data or is_at and offset or open.pos
+  local pos = open.flags & O.O_APPEND ~= 0 and open.inode.data.size or is_at and offset or open.pos
   host.disk:write(open.inode, pos, data)
   if not is_at then open.pos = pos + #data end
   world:may_crash(host)
@@ -160,7 +160,7 @@ end
 local TYPES = { file = 0x8000, directory = 0x4000, socket = 0xC000 }
 
 local function stat_of(inode)
-  return { type = inode.kind, size = inode.kind == "file" and #inode.data or 0, ino = inode.ino, dev = 1,
+  return { type = inode.kind, size = inode.kind == "file" and inode.data.size or 0, ino = inode.ino, dev = 1,
     mode = TYPES[inode.kind] | inode.mode, nlink = 1, uid = 0, gid = 0, mtime = { sec = inode.changed, nsec = 0 } }
 end
 
@@ -235,6 +235,14 @@ function ops.rename(host, from, to)
   return true
 end
 
+-- There are no links.
+function ops.realpath(host, path)
+  local full = absolute(path)
+  local inode, err = host.disk:find(full)
+  if not inode then return nil, err end
+  return full
+end
+
 function ops.scandir(host, path)
   local full = absolute(path)
   local fault = may_fail(host, AT_OPEN, path)
@@ -273,7 +281,7 @@ end
 -- How many arguments each has before the callback.
 local ARGUMENTS = {
   open = 3, close = 1, read = 3, write = 3, fsync = 1, ftruncate = 2, fstat = 1, stat = 1, lstat = 1,
-  chmod = 2, unlink = 1, mkdir = 2, rmdir = 1, rename = 2, scandir = 1,
+  chmod = 2, unlink = 1, mkdir = 2, rmdir = 1, realpath = 1, rename = 2, scandir = 1,
 }
 
 for op, n in pairs(ARGUMENTS) do

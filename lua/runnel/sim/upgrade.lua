@@ -2,13 +2,16 @@
 ---request that runnel.http.request, runnel.http.answer and runnel.http.websocket.ws_server call.
 
 local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
 
 local take = core.internal.moving.take
 
 ---@class runnel.sim.Upgrade
 ---@field conn runnel.uv.Stream
 ---@field input runnel.Channel<string> what has arrived
----@field rest string what has arrived behind the head
+---@field rest string what has arrived behind the head, and was not read
+---@field is_whole? boolean the client has closed its sending side
+---@field was_read runnel.Channel<boolean> gets a value when `rest` was read; closes at the end
 ---@field method string
 ---@field target string
 ---@field can_upgrade boolean the client offers another protocol
@@ -18,6 +21,9 @@ local Upgrade = {}
 Upgrade.__index = Upgrade
 
 local upgrade = {}
+
+-- The bit of EVENT_BODY, as in runnel.http.server.
+local BODY <const> = 2
 
 ---Whether a line is the first one of such a request.
 ---@param line string
@@ -44,7 +50,7 @@ function upgrade.read(conn, line, text)
   end
   local method, target = line:match "^(%S+) (%S+)"
   return setmetatable({
-    conn = conn, input = input, rest = rest, method = method, target = target, list = list,
+    conn = conn, input = input, rest = rest, was_read = core.chan(), method = method, target = target, list = list,
     can_upgrade = has.upgrade ~= nil and has.connection ~= nil and has.connection:find("upgrade", 1, true) ~= nil,
   }, Upgrade)
 end
@@ -65,7 +71,24 @@ local function send_head(self, status, extra, ...)
   return true
 end
 
-function Upgrade:upgrade(...) return send_head(self, 101, "Connection: Upgrade\r\n", ...) end
+-- Receives, as the thread of a server does: the next piece once the last one was read.
+local function receive(self)
+  local piece, err = "", nil
+  while piece do
+    if self.rest == "" then piece, err = take(self.input) end
+    self.rest, self.is_whole = self.rest .. (piece or ""), piece == nil and err == nil
+    if err == nil then self.req.socket:on_news(BODY) else self.req.socket:gone "the client has closed the connection" end
+    while self.rest ~= "" do
+      if not self.was_read:take() then return end
+    end
+  end
+end
+
+function Upgrade:upgrade(...)
+  send_head(self, 101, "Connection: Upgrade\r\n", ...)
+  guard.go(guard.nothing, nil, receive, self)
+  return true
+end
 
 ---@param body? string nil: it is written later
 function Upgrade:respond(status, body, _, ...)
@@ -76,26 +99,26 @@ function Upgrade:respond(status, body, _, ...)
   return true, false
 end
 
----The bytes that arrive next. Parks. false at the end; nil if the connection was lost.
+---The bytes that have arrived; false at the end; nil: the socket will be told of more.
 function Upgrade:read()
   local rest = self.rest
+  if rest == "" and self.is_whole then return false end
+  if rest == "" then return nil end
   self.rest = ""
-  if rest ~= "" then return rest end
-  local piece, err = take(self.input)
-  if piece then return piece end
-  if err == nil and not self.req.socket.why then return false end
-  self.req.socket:gone "the client has closed the connection"
+  self.was_read:offer(true)
+  return rest
 end
 
 ---Parks until there is room.
-function Upgrade:write(bytes)
-  self.conn:write(bytes)
+function Upgrade:write(bytes, more)
+  self.conn:write(bytes .. (more or ""))
   return true
 end
 
 function Upgrade:finish(is_cut)
   if not is_cut then self.conn:shutdown() end
   self.conn:close()
+  self.was_read:close()
   return true
 end
 

@@ -1,5 +1,6 @@
 ---Dead letters of the stages of a store: rows of runnel_dead.
 
+local counts = require "runnel.queue.count"
 local json = require "runnel.json"
 local letters = require "runnel.queue.dead"
 local problems = require "runnel.store.problems"
@@ -19,6 +20,15 @@ local FIELDS <const> = "seq, kind, error, traceback, starts, raises, since, made
 local LIST <const> = "select " .. FIELDS .. " from runnel_dead where name = ? and seq > ? order by seq limit ?"
 local FIND <const> = "select " .. FIELDS .. ", value, headers from runnel_dead where name = ? and seq = ?"
 
+-- The headers of a row: those of the message, and what else is known only of some.
+local function headers_of(letter)
+  local headers = {}
+  for name, text in pairs(letter.headers or {}) do headers[name] = text end
+  headers["Runnel-Errors"] = letter.errors and json.encode(letter.errors)
+  headers["Runnel-Priority"] = (letter.priority or 0) > 0 and ("%d"):format(letter.priority) or nil
+  return next(headers) ~= nil and json.encode(headers) or nil
+end
+
 ---Stores a letter; at most one with an id. Parks.
 ---@param store runnel.store.Store
 ---@param letter runnel.DeadLetter whose encoding is the form of its value in the table
@@ -29,7 +39,7 @@ function dead.store(store, letter, tx)
   local ok, problem = (tx or store):attempt("exec", BURY, letter.name, letter.kind, letter.id, letter.error,
     letter.traceback, letter.starts, letter.raises, letter.since, store:time(), ("%s:%d"):format(process()),
     letter.from, letter.subject, letter.position, letter.encoding, values.of_column(letter.encoding, letter.data),
-    values.size(letter.data), letter.headers and json.encode(letter.headers) or nil, letter.is_async)
+    values.size(letter.data), headers_of(letter), letter.is_async)
   if not ok then return nil, problem, problems.may_pass(problem) and not store.is_closed end
   return true
 end
@@ -70,6 +80,11 @@ function Dead:find(sequence)
   letter.data, letter.value, letter.problem = row.value, values.read(row.form, row.value)
   letter.headers = type(row.headers) == "string" and json.decode(row.headers) or {}
   if type(letter.headers) ~= "table" then letter.headers = {} end
+  local headers = letter.headers
+  local errors, priority = headers["Runnel-Errors"], headers["Runnel-Priority"]
+  letter.errors = type(errors) == "string" and counts.errors(json.decode(errors)) or nil
+  letter.priority = math.tointeger(tonumber(priority)) or 0
+  headers["Runnel-Errors"], headers["Runnel-Priority"] = nil, nil
   return letter
 end
 
@@ -86,7 +101,7 @@ function Dead:store_again(letter)
   end
   local id = ("replay.%s.%d.%s"):format(self.name, letter.sequence, letter.time)
   local ok, err = sink.append(self.owner, letter.from, letter.subject, letter.form, letter.data,
-    { id = id, headers = headers })
+    { id = id, headers = headers, priority = math.max(0, math.min(letter.priority, 9)) })
   if not ok then return nil, (problems.of_put(err, letter.from)) end
   if letter.from == run_table.stream(self.name) then -- whoever has seen that it has failed, sees now that it goes on
     self.owner:attempt("exec", run_table.REPLAY, run_table.replay(self.name, letter.value, ok, self.owner:time()))

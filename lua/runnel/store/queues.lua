@@ -47,7 +47,8 @@ local WORKERS <const> = "select w.holder, w.stream, w.consumer, w.report from ru
 ---@class runnel.store.Queue: runnel.queue.Queue
 ---@field protected owner runnel.store.Store
 local Queue = shared.class {
-  read_waiting = waiting_list.read, remove_waiting = waiting_list.remove, move_waiting = waiting_list.move,
+  find_message = waiting_list.find, read_waiting = waiting_list.read, remove_waiting = waiting_list.remove,
+  move_waiting = waiting_list.move,
 }
 
 -- The name of a queue, and its kind.

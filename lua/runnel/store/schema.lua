@@ -264,7 +264,8 @@ local RUNS <const> = with_checks [[
     name text not null,                -- of the run
     id not null,
     signal text not null,              -- its name; empty: the run is to be cancelled; x'01': a run has ended for whose
-                                       -- result it waits; x'02': the run `form`, `value` waits for the result
+                                       -- result it waits; x'02': the run `form`, `value` waits for the result;
+                                       -- x'03' and a step: it waits there, for nothing else
     form text not null,
     value,
     made integer not null $time);
@@ -302,7 +303,8 @@ local KEYS <const> = with_checks [[
   end;
 ]]
 
--- What makes the tables of each version from those of the one before.
+-- What makes the tables of each version from those of the one before. One that was released is never changed, and a
+-- further one only adds tables, and columns with a default: programs of an older version that have the file open go on.
 local STEPS <const> = { ONCE, STREAMS, RUNS, KEYS }
 
 ---The versions of the tables: with results only, with streams, with runs and schedules, and with order per key. A file

@@ -9,14 +9,26 @@ local waiting = require "runnel.store.waiting"
 
 local waiting_list = {}
 
-local LIST <const> = ([[
-select m.seq, m.id, m.subject, m.form, m.value, m.bytes, m.made, d.starts, d.due
+-- Messages that are not done, with the condition %s; and which of them wait.
+local MESSAGES <const> = ([[
+select m.seq, m.id, m.subject, m.form, m.value, m.bytes, m.made, d.starts, d.due, d.holder
 from runnel_consumer c join runnel_message m on m.stream = c.stream
   left join runnel_delivery d on d.stream = c.stream and d.seq = m.seq and d.consumer = c.name
-where c.stream = ?1 and c.name = ?2 and m.seq > ?3 and (c.subject is null or runnel_matches(m.subject, c.subject))
-  and case when d.seq is null then m.seq >= c.next and (m.priority = 0 or m.seq <= c.since)
-    else d.holder is null and d.due < %d end
-order by m.seq limit ?4]]):format(math.maxinteger)
+where c.stream = ?1 and c.name = ?2 and (c.subject is null or runnel_matches(m.subject, c.subject))
+  and case when d.seq is null then m.seq >= c.next and (m.priority = 0 or m.seq <= c.since) else d.due < $NEVER
+    or d.holder is not null end and %s]]):gsub("%$NEVER", math.maxinteger)
+local LIST <const> = MESSAGES:format "m.seq > ?3 and d.holder is null order by m.seq limit ?4"
+local FIND <const> = MESSAGES:format "m.seq = ?3"
+
+local function message_of(row)
+  local value, problem = values.read(row.form, row.value)
+  local count = counts.read(row.starts)
+  return { sequence = row.seq, id = row.id, subject = row.subject, time = row.made, bytes = row.bytes,
+    value = value, problem = problem, due = row.due and row.due > 0 and row.due < math.maxinteger and row.due or nil,
+    starts = count and count.starts or 0, raises = count and count.raises or 0,
+    error = count and count.error and tostring(timed_out.of_plain(count.error)) or nil,
+    errors = count and count.errors }
+end
 
 ---@param queue runnel.store.Queue
 ---@param after integer
@@ -25,15 +37,19 @@ order by m.seq limit ?4]]):format(math.maxinteger)
 function waiting_list.read(queue, after, most)
   local rows, err = queue.owner:attempt("rows", LIST, queue.stream, queue.consumer, after, most)
   if not rows then return nil, err end
-  for i, row in ipairs(rows) do
-    local value, problem = values.read(row.form, row.value)
-    local count = counts.read(row.starts)
-    rows[i] = { sequence = row.seq, id = row.id, subject = row.subject, time = row.made, bytes = row.bytes,
-      value = value, problem = problem, due = row.due and row.due > 0 and row.due or nil,
-      starts = count and count.starts or 0, raises = count and count.raises or 0,
-      error = count and count.error and tostring(timed_out.of_plain(count.error)) or nil }
-  end
+  for i, row in ipairs(rows) do rows[i] = message_of(row) end
   return rows
+end
+
+---@param queue runnel.store.Queue
+---@param sequence integer
+---@return runnel.queue.Waiting? message, string? err
+function waiting_list.find(queue, sequence)
+  local rows, err = queue.owner:attempt("rows", FIND, queue.stream, queue.consumer, sequence)
+  if not rows then return nil, err end
+  local message = rows[1] and message_of(rows[1])
+  if message then message.running = rows[1].holder ~= nil end
+  return message
 end
 
 local REMOVE <const> = "delete from runnel_message as m where m.stream = ?1 and m.seq = ?2 and " .. waiting.WAITS

@@ -1,19 +1,21 @@
 ---File descriptors, which are opened and used without blocking the loop, and closed when they are collected. Files are
----read and written by luv's threads; pipes, terminals and sockets when they are ready. Luv's own streams would make
----them non-blocking for every program that shares them.
+---read in place if that does not wait for a disk, else by luv's threads, which also write them; pipes, terminals and
+---sockets when they are ready. Luv's own streams would make them non-blocking for every program that shares them.
 
 local core = require "runnel.core"
 local current = require "runnel.internal.world"
 local loop = require "runnel.uv.loop"
 
 local uv, alts = loop.uv, core.internal.moving.alts
-local open_polled = core.internal.descriptors.polled
+local descriptors = core.internal.descriptors
 local PRIORITY = { priority = true }
 
 -- ms between two attempts to open a named pipe for writing while it has no reader
 local RETRY = 20
 -- ms between two attempts to read or write, where the system cannot tell when that is possible
 local AGAIN = 10
+-- After so many reads of what is in memory other go blocks get a turn.
+local READS = 16
 
 ---@class runnel.uv.Descriptor
 ---@field fd? integer nil until it is open, and once it is closed
@@ -28,6 +30,8 @@ local AGAIN = 10
 ---@field writes? boolean it is for writing then
 ---@field by_time? boolean the system cannot tell when it is ready
 ---@field opened boolean the program has opened it by a path
+---@field by_threads boolean it is a file of which the system cannot tell what is in memory
+---@field reads integer how often it was read from memory
 local Descriptor = {}
 Descriptor.__index = Descriptor
 
@@ -49,6 +53,7 @@ Descriptor.close, Descriptor.__close, Descriptor.__gc = close, close, close
 local function new(name, fd)
   local self = setmetatable({
     name = name, fd = fd, is_closed = false, opened = fd == nil, world = loop.world(),
+    by_threads = loop.world() ~= nil or not descriptors.read_in_memory, reads = 0,
     polled = nil, watch = nil, ready = nil, writes = nil, by_time = nil, -- room for later fields
   }, Descriptor)
   local answers, err, result = core.chan(1), nil, nil
@@ -76,20 +81,40 @@ function Descriptor:call(f, ...)
   return self.finish()
 end
 
--- ---- pipes, terminals, sockets ----
-
 -- Makes a message of a system's error number.
 local function message(self, number)
   local text = uv.translate_sys_error(number)
   return loop.message(text or "error " .. number, self.name)
 end
 
+---Reads a file. Parks if the system does not have the bytes in memory.
+---@param n integer how many bytes; it may be less
+---@param at integer the offset; -1: the file's own position, which moves on
+---@return string? err
+---@return string? chunk "" at the end
+---@return integer? size of the file, if it is known
+function Descriptor:read_file(n, at)
+  if not self.by_threads then
+    local chunk, number = descriptors.read_in_memory(self.fd, n, at)
+    if chunk then
+      self.reads = self.reads + 1
+      if self.reads % READS == 0 then core.yield() end
+      return nil, chunk, number
+    end
+    if number then return message(self, number) end
+    self.by_threads = chunk == nil
+  end
+  return self:call(uv.fs_read, self.fd, n, at)
+end
+
+-- ---- pipes, terminals, sockets ----
+
 ---Prepares reading or writing: of a pipe, a terminal or a socket when it is ready, which `polled` then says.
 ---@param writes boolean
 ---@return string? err
 function Descriptor:prepare(writes)
   if current.world then return nil end -- there are only files
-  local polled, number = open_polled(self.fd, writes, self.opened)
+  local polled, number = descriptors.polled(self.fd, writes, self.opened)
   if polled == nil then return message(self, number) end
   self.polled = polled or nil
   if not polled then return nil end

@@ -80,9 +80,9 @@ local function new_queue(out, path)
     path = path, wake = core.chan(core.sliding_buffer(1)), files = {}, last_id = nil, err = nil, has_file = false,
     timer = nil, watch = nil,
   }, Queue)
-  local function on_event()
+  local function on_event(_, what)
     if loop.over or out:closed() then return end
-    self:look()
+    if not what or what.rename then self:look() end
     self.wake:offer(true)
   end
   self.timer = loop.made(uv.new_timer(), "uv.follow", path)
@@ -129,15 +129,21 @@ local function start_of_last(d, n, size)
   return 0
 end
 
--- Calls `emit` with the bytes from `pos` to the end of the file. Returns the position of the end; nil if `emit`
--- returned false; or nil and an error.
-local function read_from(d, pos, emit)
+-- Calls `emit` with the bytes from `pos` to the end of the file. Returns the position of the end, and the size of the
+-- file then; nil if `emit` returned false; or nil and an error.
+local function read_from(d, pos, emit, is_last)
   while true do
-    local err, chunk = d:call(uv.fs_read, d.fd, BLOCK, pos)
+    local err, chunk, size = d:read_file(BLOCK, pos)
     if err then return nil, err end
-    if chunk == "" then return pos end
-    pos = pos + #chunk
-    if not emit(chunk) then return nil end
+    if chunk ~= "" then
+      pos = pos + #chunk
+      if not emit(chunk) then return nil end
+    elseif not size then
+      local problem, stat = d:call(uv.fs_fstat, d.fd)
+      if problem then return nil, problem end
+      size = stat.size
+    end
+    if chunk == "" or size == pos and not is_last then return pos, size end
   end
 end
 
@@ -147,16 +153,13 @@ local function follow_file(out, queue, pos, max)
   local d, path = queue.files[1].d, queue.path
   local emit = lines.splitter(out, max, path)
   while true do
-    -- Looks for the next file before reading, so that no earlier write to this file is missed.
-    queue:look()
+    -- Whether there is a next file is asked before reading, so that no earlier write to this file is missed.
     local has_next = #queue.files > 1 or queue.err ~= nil
-    local at, err = read_from(d, pos, emit)
-    if not at then return false, err end
+    local at, size = read_from(d, pos, emit, has_next)
+    if not at then return false, size end
     pos = at
     if has_next then return emit(nil) end
-    local problem, stat = d:call(uv.fs_fstat, d.fd)
-    if problem then return false, problem end
-    if stat.size < pos then -- it was truncated
+    if size < pos then -- it was truncated
       if not emit(nil) then return false end
       pos, emit = 0, lines.splitter(out, max, path)
     elseif not queue:wait() then

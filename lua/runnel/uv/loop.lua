@@ -146,7 +146,7 @@ end
 -- When the Lua state closes, luv frees the memory of handles that are being closed, although libuv will still use it.
 -- So a handle is closed only within a turn of the loop: at the end of that turn libuv is done with it.
 local to_close, closing = {}, {} -- the handles to close in the next turn; those that the current turn closes
-local settled = {} -- channels to close when those handles are closed
+local settled = {} -- channels to close when those handles are closed; and `calls`: what is called then
 local due = false -- whether the sweeper is active
 -- An idle handle, not a timer: some timers run after the end of a turn. Made now, because finalizers use it when the
 -- Lua state closes.
@@ -215,22 +215,36 @@ local Turn = { __gc = function(self)
   uv.run "nowait"
 end }
 
-local function in_turn(ch, turn, f)
+local function in_turn(ch, turn, calls)
   ch:take()
   turn.due = false
-  f()
+  local n = 0
+  local function call()
+    while n < #calls do
+      n = n + 1
+      calls[n]()
+    end
+  end
+  repeat until guard.call("a callback of runnel.uv", call)
 end
 
 ---Calls a function in the loop's next turn, in a go block that programs do not see, so that nobody cancels it. At the
----end of that turn all handles that are being closed now are freed.
+---end of that turn all handles that are being closed now are freed. The function must not wait, since others come after
+---it.
 ---@param f fun()
 function loop.after_turn(f)
   if current.world then return current.world:later(0, current.world:here(), f) end
+  local calls = settled.calls
+  if calls then
+    calls[#calls + 1] = f
+    return
+  end
+  calls = { f }
   local turn = setmetatable({ due = true }, Turn)
   local ch = core.chan()
-  settled[#settled + 1] = ch
+  internal.trace.hide(guard.go(guard.nothing, nil, in_turn, ch, turn, calls))
+  settled[#settled + 1], settled.calls = ch, calls
   in_next_turn()
-  internal.trace.hide(guard.go(guard.nothing, nil, in_turn, ch, turn, f))
 end
 
 -- ---- signals ----
@@ -252,7 +266,7 @@ end
 local MESSAGES = {
   EADDRINUSE = "address already in use", ECANCELED = "operation canceled", ECONNABORTED = "connection aborted",
   ECONNREFUSED = "connection refused", ECONNRESET = "connection reset by peer", EHOSTUNREACH = "host is unreachable",
-  EIO = "i/o error", ELOOP = "too many symbolic links", EMFILE = "too many open files",
+  EIO = "i/o error", ELOOP = "too many symbolic links", EMFILE = "too many open files", EMSGSIZE = "message too long",
   ENETUNREACH = "network is unreachable", ENFILE = "file table overflow",
   ENOENT = "no such file or directory", ENOSPC = "no space left on device", ENOTCONN = "socket is not connected",
   ENOTDIR = "not a directory", EPIPE = "broken pipe", ETIMEDOUT = "connection timed out", EACCES = "permission denied",

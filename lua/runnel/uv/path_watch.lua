@@ -4,6 +4,7 @@
 ---the path: each folder on the way, for the next name in it, also those of symbolic links; and the file or folder where
 ---the way ends. If a name on the way is made, removed or renamed, it begins anew.
 
+local folder_watch = require "runnel.uv.folder_watch"
 local loop = require "runnel.uv.loop"
 
 local uv = loop.uv
@@ -19,66 +20,43 @@ local LIMITS = {
 
 local CHANGE = { change = true }
 
--- The system keeps only so many events that were not read (on Linux 16,384 of all watches), and libuv does not tell
--- that some were lost. After as many as this in one turn some may be.
-local MANY = 8192
-
--- How many events have come in this turn, and what is called after too many.
-local events, on_many = 0, {} ---@type integer, table<table, fun()>
-
--- Counts an event, if a tree is watched.
-local function count()
-  if not next(on_many) then return end
-  events = events + 1
-  if events > 1 then return end
-  loop.after_turn(function()
-    local was_many = events >= MANY
-    events = 0
-    if not was_many or loop.over then return end
-    for _, f in pairs(on_many) do f() end
-  end)
-end
-
 ---What has happened.
 ---@class runnel.uv.Happened
 ---@field change? boolean contents or attributes have changed
 ---@field rename? boolean it was made, removed or renamed
 ---@field missing? boolean nothing is at the path now
 
--- Why there will be a look.
----@class runnel.uv.Due
----@field name? boolean a name on the way was made, removed or renamed
----@field way? boolean the way may be another one
----@field change? boolean contents or attributes of what is at the path have changed
+---Why there will be a look: a name on the way was made, removed or renamed; the way may be another one; contents or
+---attributes of what is at the path have changed.
+---@alias runnel.uv.Due "name"|"way"|"change"
 
 ---@class runnel.uv.PathWatch
 ---@field path string absolute
----@field handles any[] luv's; those that are not needed now are stopped
+---@field handles any[] luv's, for the root and the end of the way; those that are not needed now are stopped
 ---@field used integer how many handles are active
+---@field entries runnel.uv.FolderEntry[] for the folders on the way
 ---@field on_event fun(name: string?, what: runnel.uv.Happened) `name`: in the folder that is at the path
 ---@field on_error fun(err: string) the watch cannot go on
 ---@field id? string of the inode at the path; nil: there is none
 ---@field problem? string why there is none
----@field due? runnel.uv.Due there will be a look
+---@field due table<runnel.uv.Due, true> why there will be a look; empty: there will be none
+---@field look_due fun() looks
 ---@field is_shut boolean the file at the path cannot be watched itself, since this program may not read it
 ---@field is_blind boolean a folder on the way cannot be watched, since this program may not read it
 ---@field is_closed boolean
 local PathWatch = {}
 PathWatch.__index = PathWatch
 
--- Looks what is at the path after the loop's turn, so that the events of one act, as a rename, are one. `why`: what of
--- `Due` is true now.
+-- Looks what is at the path after the loop's turn, so that the events of one act, as a rename, are one.
+---@param why runnel.uv.Due
 local function look_later(self, why)
-  local is_new = not self.due
-  self.due = self.due or {}
-  self.due[why] = true
-  if not is_new then return end
-  loop.after_turn(function()
-    if not self.is_closed and not loop.over then self:look() end
-  end)
+  local due = self.due
+  if next(due) == nil then loop.after_turn(self.look_due) end
+  due[why] = true
 end
 
--- Calls `f` for each event of what is at a place. Returns nil and the name of an error if that fails.
+-- Calls `f` for each event of what is at a place, by a handle of its own. Returns nil and the name of an error if that
+-- fails.
 local function start(self, place, f)
   local handle = self.handles[self.used + 1]
   if not handle then
@@ -88,7 +66,7 @@ local function start(self, place, f)
   end
   local ok, err, name = handle:start(place, {}, function(problem, file, what)
     if loop.over or self.is_closed then return end
-    count()
+    folder_watch.count()
     if problem then return look_later(self, "way") end
     f(what.change and CHANGE or what, file) -- libuv says "rename", too, if the mode of a folder changes
   end)
@@ -97,9 +75,23 @@ local function start(self, place, f)
   return true
 end
 
+-- Calls `f` for each event of a name in a folder, or of all names, and of the folder itself, by the handle of all that
+-- watch it. The root is watched by a handle of each watch, for which the program waits, and of which messages tell.
+local function start_in(self, folder, name, f)
+  if folder == "" then return start(self, "/.", f) end
+  local entry, err = folder_watch.add(folder, name, function(problem, file, what)
+    if self.is_closed then return end
+    if problem then return look_later(self, "way") end
+    f(what.change and CHANGE or what, file)
+  end)
+  if not entry then return nil, err end
+  table.insert(self.entries, entry)
+  return true
+end
+
 -- Watches a name in a folder. `"/."`: events of the folder itself have the name "." then.
 local function watch_name(self, folder, name)
-  return start(self, folder .. "/.", function(what, file)
+  return start_in(self, folder, name, function(what, file)
     if file == name then
       if what.rename then return look_later(self, "name") end
       if self.is_shut then look_later(self, "change") end -- else it is watched itself
@@ -112,11 +104,13 @@ end
 
 -- Watches what is at the end of the way. Returns nil and the name of an error if that fails.
 local function watch_end(self, place, is_folder)
-  return start(self, is_folder and place .. "/." or place, function(what, file)
+  local function on_event(what, file)
     if is_folder and file ~= "." then return self.on_event(file, what) end
     if what.change then look_later(self, "change") end
     if what.rename or self.is_blind then look_later(self, "way") end
-  end)
+  end
+  if is_folder then return start_in(self, place, nil, on_event) end
+  return start(self, place, on_event)
 end
 
 -- Puts the names of a path on a stack, the first on top.
@@ -124,12 +118,6 @@ local function push_names(stack, path)
   local names = {}
   for name in path:gmatch "[^/]+" do names[#names + 1] = name end
   for i = #names, 1, -1 do stack[#stack + 1] = names[i] end
-end
-
--- Names inodes. One that is made where another was removed may have its number.
-local function id_of(stat)
-  local born = stat.birthtime or { sec = 0, nsec = 0 }
-  return ("%d %d %d %d"):format(stat.dev, stat.ino, born.sec, born.nsec)
 end
 
 -- The error that a name cannot be watched.
@@ -178,13 +166,19 @@ local function walk(self)
   return stat, stat and place or "ENOENT"
 end
 
+local function leave_folders(self)
+  for _, entry in ipairs(self.entries) do folder_watch.remove(entry) end
+  self.entries = {}
+end
+
 -- Stops all watches and begins anew. Returns an error if that is not possible.
 local function begin(self)
   for i = 1, self.used do self.handles[i]:stop() end
+  leave_folders(self)
   self.used, self.is_shut, self.is_blind = 0, false, false
   local stat, place, err = walk(self)
   if err then return err end
-  self.id, self.problem = stat and id_of(stat), not stat and place or nil
+  self.id, self.problem = stat and folder_watch.id_of(stat), not stat and place or nil
   if not stat then return nil end
   local watched
   watched, err = watch_end(self, place, stat.type == "directory")
@@ -197,17 +191,18 @@ end
 -- Looks what is at the path now, and tells what has happened.
 function PathWatch:look()
   local due, before = self.due, self.id
-  self.due = nil
-  local err = (due.name or due.way) and begin(self)
+  local is_named, is_new_way, has_changed = due.name, due.way, due.change
+  due.name, due.way, due.change = nil, nil, nil
+  local err = (is_named or is_new_way) and begin(self)
   if err then
     self:close()
     return self.on_error(err)
   end
   if not self.id then
     if before then self.on_event(nil, { rename = true, missing = true }) end
-  elseif due.name or self.id ~= before then
+  elseif is_named or self.id ~= before then
     self.on_event(nil, { change = true, rename = true })
-  elseif due.change then
+  elseif has_changed then
     self.on_event(nil, CHANGE)
   end
 end
@@ -216,13 +211,14 @@ end
 function PathWatch:close()
   if self.is_closed then return end
   self.is_closed = true
+  leave_folders(self)
   for _, handle in ipairs(self.handles) do
     handle:stop()
     loop.close(handle)
   end
 end
 
-local path_watch = { id_of = id_of, limit = limit, count = count, on_many = on_many }
+local path_watch = { limit = limit }
 
 ---Begins to watch a path. Tells by `id` and `problem` whether something is there.
 ---@param path string
@@ -237,9 +233,13 @@ function path_watch.new(path, what, on_event, on_error)
   if path:sub(1, 1) ~= "/" then cwd, problem = uv.cwd() end
   if not cwd then return nil, problem end
   local self = setmetatable({
-    path = cwd .. "/" .. path, handles = { loop.made(uv.new_fs_event(), what, path) }, used = 0, on_event = on_event,
-    on_error = on_error, due = nil, is_closed = false, is_shut = false, is_blind = false, id = nil, problem = nil,
+    path = cwd .. "/" .. path, handles = { loop.made(uv.new_fs_event(), what, path) }, used = 0, entries = {},
+    on_event = on_event, on_error = on_error, due = {}, is_closed = false, is_shut = false, is_blind = false, id = nil,
+    problem = nil,
   }, PathWatch)
+  function self.look_due()
+    if not self.is_closed and not loop.over then self:look() end
+  end
   local err = begin(self)
   if not err and self.is_shut then err = "EACCES" end
   if not err then return self end

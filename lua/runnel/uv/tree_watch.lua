@@ -6,6 +6,7 @@
 ---After so many events in one turn that the system may have lost some, this looks at the whole tree again, and tells a
 ---change without a name.
 
+local folder_watch = require "runnel.uv.folder_watch"
 local loop = require "runnel.uv.loop"
 local path_watch = require "runnel.uv.path_watch"
 
@@ -14,7 +15,7 @@ local uv = loop.uv
 local RENAME, CHANGE = { rename = true }, { change = true }
 
 ---@class runnel.uv.TreeNode
----@field handle any luv's
+---@field entry runnel.uv.FolderEntry
 ---@field id string of the folder
 
 ---@class runnel.uv.TreeWatch
@@ -26,17 +27,12 @@ local RENAME, CHANGE = { rename = true }, { change = true }
 local Tree = {}
 Tree.__index = Tree
 
-local function stop(node)
-  node.handle:stop()
-  loop.close(node.handle)
-end
-
 -- Ends the watches of a folder and of those below it; "": of all.
 local function leave(self, folder)
   local below = folder .. "/"
   for path, node in pairs(self.nodes) do
     if folder == "" or path == folder or path:sub(1, #below) == below then
-      stop(node)
+      folder_watch.remove(node.entry)
       self.nodes[path] = nil
     end
   end
@@ -45,7 +41,7 @@ end
 -- The folder at a path from the root; nil if there is none.
 local function folder_at(self, path)
   local stat = uv.fs_lstat(self.root .. "/" .. path)
-  return stat and stat.type == "directory" and path_watch.id_of(stat) or nil
+  return stat and stat.type == "directory" and folder_watch.id_of(stat) or nil
 end
 
 local function fail(self, err, path)
@@ -94,22 +90,17 @@ end
 
 -- Begins to watch a folder.
 function enter(self, folder, id, tells)
-  local handle = uv.new_fs_event()
-  loop.made_inside(handle)
-  local ok, err, name = handle:start(self.root .. "/" .. folder .. "/.", {}, function(problem, file, what)
-    if loop.over or self.is_closed then return end
-    path_watch.count()
-    if problem or not file or file == "." then return look(self, folder, true) end
+  local entry, err = folder_watch.add(self.root .. "/" .. folder, nil, function(problem, file, what)
+    if self.is_closed then return end
+    if problem or not file then return look(self, folder, true) end
     local path = folder .. "/" .. file
     self.on_event(path, what.change and CHANGE or what)
     if what.rename then look(self, path, true) end
   end)
-  if ok then
-    self.nodes[folder] = { handle = handle, id = id }
+  if entry then
+    self.nodes[folder] = { entry = entry, id = id }
     return enter_all(self, folder, tells)
   end
-  loop.close(handle)
-  err = name or err
   if err ~= "ENOENT" and err ~= "ENOTDIR" then fail(self, err, folder) end -- else it has just gone
 end
 
@@ -136,7 +127,7 @@ end
 function Tree:close()
   if self.is_closed then return end
   leave(self, "")
-  self.is_closed, path_watch.on_many[self] = true, nil
+  self.is_closed, folder_watch.on_many[self] = true, nil
 end
 
 local tree_watch = {}
@@ -154,7 +145,7 @@ end
 
 ---Begins: watches the folders that are there.
 function Tree:begin()
-  path_watch.on_many[self] = function() look_at_all(self) end
+  folder_watch.on_many[self] = function() look_at_all(self) end
   enter_all(self, "", false)
 end
 

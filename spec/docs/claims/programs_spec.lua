@@ -213,7 +213,7 @@ end)
 describe("docs/install.md", function()
   -- How the page calls what scripts/setup does.
   local NAMES <const> = { cc = "a C compiler", headers = "its headers", lua = "Lua", libssl = "OpenSSL",
-    certificates = "", wslay = "libwslay", dot = "graphviz", copas = "Copas", luasocket = "LuaSocket",
+    certificates = "", zlib = "zlib", dot = "graphviz", copas = "Copas", luasocket = "LuaSocket",
     fennel = "Fennel", websockets = "Python's websockets", openssl = "the openssl command",
     ["lua5.1"] = "Lua 5.1 to 5.3", ["lua5.2"] = "Lua 5.1 to 5.3", ["lua5.3"] = "Lua 5.1 to 5.3", luajit = "LuaJIT",
     ["lua5.1-headers"] = "their headers", ["luajit-headers"] = "their headers", neovim = "Neovim",

@@ -40,7 +40,9 @@ end
 -- Has the body decompressed while it is read.
 local function inflate(req, max)
   local inflater, left = lib.inflater(), max
-  req.headers["content-encoding"], req.headers["content-length"] = nil, nil
+  local headers = req.headers
+  if headers["content-length"] then headers["transfer-encoding"] = "chunked" end -- the length is unknown
+  headers["content-encoding"], headers["content-length"] = nil, nil
   request.filter(req, function(next_piece)
     while true do
       local piece, why = next_piece()

@@ -21,12 +21,13 @@ local TRIES <const> = 20
 
 -- The /64 network of an IPv6 address: one client may have all of its addresses.
 local function network_of(address)
-  local head, tail = address:match "^(.-)::(.*)$"
-  local groups, after = {}, 0
-  for group in (head or address):gmatch "[^:]+" do groups[#groups + 1] = group end
-  for _ in (tail or ""):gmatch "[^:]+" do after = after + 1 end
   if address:find(".", 1, true) then return address end -- an IPv4 address in another form
-  while head and #groups + after < 8 do groups[#groups + 1] = "0" end
+  local head, tail = address:match "^(.-)::(.*)$"
+  local groups, after = {}, {}
+  for group in (head or address):gmatch "[^:]+" do groups[#groups + 1] = group end
+  for group in (tail or ""):gmatch "[^:]+" do after[#after + 1] = group end
+  while head and #groups + #after < 8 do groups[#groups + 1] = "0" end
+  table.move(after, 1, #after, #groups + 1, groups)
   return table.concat(groups, ":", 1, math.min(4, #groups)) .. "::/64"
 end
 

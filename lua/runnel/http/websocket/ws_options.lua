@@ -31,7 +31,7 @@ options.KNOWN = {
 
 -- Headers of the handshake itself.
 local OWN = {
-  host = true, upgrade = true, connection = true, ["content-length"] = true, ["transfer-encoding"] = true,
+  upgrade = true, connection = true, ["content-length"] = true, ["transfer-encoding"] = true,
   ["sec-websocket-key"] = true, ["sec-websocket-version"] = true, ["sec-websocket-accept"] = true,
   ["sec-websocket-protocol"] = true, ["sec-websocket-extensions"] = true,
 }
@@ -47,7 +47,7 @@ local function header_list(headers, what, level)
       error(("%s: headers: %s: a string without line breaks and zero bytes expected, got %s"):format(what, name,
         check.describe(value)), level)
     end
-    list[#list + 1] = { name = name, value = decimal.text(value) }
+    list[#list + 1] = { name = name, value = decimal.exact(value) }
   end
   table.sort(list, function(a, b) return a.name < b.name end)
   return list

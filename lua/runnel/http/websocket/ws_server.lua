@@ -43,8 +43,7 @@ local function choose(protocols, offered)
 end
 
 -- If a request is refused: the text, the status and the headers of the response. Otherwise nil.
-local function refuse(req, origins)
-  local headers = req.headers
+local function refuse(req, headers, origins)
   if req.method ~= "GET" or not req.can_upgrade or not handshake.has(headers.upgrade, "websocket") then
     return "this needs a WebSocket client", 426, { upgrade = "websocket" }
   elseif headers["sec-websocket-version"] ~= "13" then
@@ -65,12 +64,11 @@ end
 ---The transport: the server's thread reads and writes the bytes.
 ---@class runnel.http.WebSocketUpgrade: runnel.http.WebSocketTransport
 ---@field core any the request of the C module
----@field can_read runnel.Channel<boolean> gets a value when bytes may have arrived
 ---@field room? runnel.Channel<any> closes when there is room again for bytes to be sent
 ---@field why? any why it has ended
 ---@field conn runnel.http.WebSocket
----@field keep boolean the connection stays open when the request's function has returned
-local Transport = {}
+---@field keep? boolean the connection stays open when the request's function has returned
+local Transport = { is_client = false }
 Transport.__index = Transport
 
 -- The longest piece that is read, in bytes.
@@ -80,18 +78,16 @@ local PIECE <const> = 65536
 local BODY <const>, ROOM <const> = 2, 4
 
 function Transport:receive()
-  while true do
-    local bytes = self.core:read(PIECE)
-    if bytes then return bytes end
-    if bytes == false then return nil end
-    if self.why then return nil, self.why end
-    self.can_read:take()
-  end
+  local bytes = self.core:read(PIECE)
+  if bytes then return bytes end
+  if bytes == false then return nil end
+  if self.why then return nil, self.why end
+  return false
 end
 
-function Transport:send(bytes)
+function Transport:send(bytes, more)
   if self.why then return false, self.why end
-  local has_room = self.core:write(bytes)
+  local has_room = self.core:write(bytes, more)
   while not has_room do
     self.room = self.room or core.chan()
     self.room:take()
@@ -104,8 +100,8 @@ end
 -- Ends the transport: waiting go blocks go on.
 local function wake(self, why)
   self.why = self.why or why
-  self.can_read:offer(true)
   if self.room then self.room:close() end
+  connection.arrived(self.conn)
 end
 
 function Transport:shutdown()
@@ -123,7 +119,7 @@ end
 ---Handles events of the request.
 ---@param events integer
 function Transport:on_news(events)
-  if events & BODY ~= 0 then self.can_read:offer(true) end
+  if events & BODY ~= 0 then connection.arrived(self.conn) end
   if events & ROOM ~= 0 and self.room then
     self.room:close()
     self.room = nil
@@ -141,17 +137,35 @@ function Transport:drain() guard.go(guard.nothing, nil, self.conn.close, self.co
 ---@param ok boolean whether it has returned
 function Transport:returned(ok)
   if not (ok and self.keep) then self.conn:close(ok and 1000 or 1011) end
-  self.conn.over:take()
+  connection.join(self.conn)
 end
 
 -- ---- accepting ----
+
+-- Answers the handshake. Returns the subprotocol, and the bits of compression.
+local function answer(req, settings, upgrade)
+  local offered = req.headers
+  local list = { "Upgrade", "websocket", "Sec-WebSocket-Accept", connection.lib.accept(offered["sec-websocket-key"]) }
+  local protocol, bits = nil, 0
+  if settings.protocols[1] then protocol = choose(settings.protocols, offered["sec-websocket-protocol"]) end
+  if protocol then list[#list + 1], list[#list + 2] = "Sec-WebSocket-Protocol", protocol end
+  if settings.deflate then
+    local extension
+    extension, bits = handshake.agree(offered["sec-websocket-extensions"])
+    if extension then list[#list + 1], list[#list + 2] = "Sec-WebSocket-Extensions", extension end
+  end
+  for _, header in ipairs(settings.headers) do list[#list + 1], list[#list + 2] = header.name, header.value end
+  local ok, wrong = pcall(upgrade, req, list)
+  if not ok then error("websocket: " .. tostring(wrong):gsub("^.-upgrade: ", ""), 4) end
+  return protocol, bits
+end
 
 local server = {}
 
 ---Makes the connection of a request a WebSocket, for Request:websocket.
 ---@param req runnel.http.Request
 ---@param opts any
----@param upgrade fun(req: runnel.http.Request, ...: string) request.upgrade
+---@param upgrade fun(req: runnel.http.Request, headers: string[]) request.upgrade
 ---@return runnel.http.WebSocket?
 ---@return string? why
 ---@return integer? status
@@ -160,25 +174,15 @@ function server.accept(req, opts, upgrade)
   local settings
   opts, settings = read_options(opts, 3)
   if req.socket then error("websocket: this request has a WebSocket already", 3) end
-  local why, status, refusal = refuse(req, opts.origins)
-  if why then return nil, why, status, refusal end
-  local headers = req.headers
-  local protocol = choose(settings.protocols, headers["sec-websocket-protocol"])
-  local extension, bits = nil, 0
-  if settings.deflate then extension, bits = handshake.agree(headers["sec-websocket-extensions"]) end
-  local list = { "Upgrade", "websocket", "Sec-WebSocket-Accept", connection.lib.accept(headers["sec-websocket-key"]) }
-  local function add(name, value) list[#list + 1], list[#list + 2] = name, value end
-  if protocol then add("Sec-WebSocket-Protocol", protocol) end
-  if extension then add("Sec-WebSocket-Extensions", extension) end
-  for _, header in ipairs(settings.headers) do add(header.name, header.value) end
-  local transport = setmetatable({
-    core = req.core, can_read = core.chan(1), name = "client " .. req.address, keep = opts.keep or false,
-  }, Transport)
-  local ok, wrong = pcall(upgrade, req, table.unpack(list))
-  if not ok then error("websocket: " .. tostring(wrong):gsub("^.-upgrade: ", ""), 3) end
-  req.socket = transport
-  transport.conn = connection.new(transport, false, settings, bits, protocol, "", "req:websocket")
-  return transport.conn
+  do
+    local why, status, refusal = refuse(req, req.headers, opts.origins)
+    if why then return nil, why, status, refusal end
+  end
+  local protocol, bits = answer(req, settings, upgrade)
+  req.socket = setmetatable({ core = req.core, name = "client " .. req.address, keep = opts.keep or nil, conn = nil },
+    Transport)
+  req.socket.conn = connection.new(req.socket, settings, bits, protocol, "", "req:websocket")
+  return req.socket.conn
 end
 
 return server

@@ -2,6 +2,7 @@
 ---counts in a bucket. It has entries only for messages that were delivered more than once, or raised: most messages
 ---cost nothing.
 
+local base64 = require "runnel.internal.base64"
 local jetstream = require "runnel.nats.internal.jetstream"
 local kv = require "runnel.nats.kv"
 local shared = require "runnel.queue.count"
@@ -56,6 +57,16 @@ function Counts:get(message)
   local count, revision, problem = bucket:look(key(self, message))
   message.revision = revision
   return shared.valid(count), problem
+end
+
+---The counts of a message, without making the bucket; nil if it has none.
+---@param message { subject: string, sequence: integer }
+---@return runnel.queue.Count? count
+function Counts:look(message)
+  local answer = jetstream.request(self.conn, "STREAM.MSG.GET.KV_" .. self.name,
+    { last_by_subj = ("$KV.%s.%s"):format(self.name, key(self, message)) })
+  local data = answer and answer.message.data
+  return data and shared.valid((values.encodings.msgpack.decode(base64.decode(data) or ""))) or nil
 end
 
 ---Stores the counts of a message, unless another worker has stored some since they were read.

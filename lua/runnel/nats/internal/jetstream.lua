@@ -84,7 +84,7 @@ end
 ---@return integer? code of the server's error
 function jetstream.request(conn, verb, body, ms)
   local text, subject = body and assert(json.encode(body)) or "", "$JS.API." .. verb
-  local is_once = verb:find "DELETE" or verb:find "PURGE"
+  local is_once, is_list = verb:find "DELETE" or verb:find "PURGE", verb:find "%.LIST"
   local most = ms or (is_once and patience.ask_once or patience.answer)
   local deadline = core.now() + most
   local wait = is_once and most or not body and patience.ask_first or patience.ask
@@ -92,7 +92,7 @@ function jetstream.request(conn, verb, body, ms)
     local left = math.max(1, deadline - core.now())
     local answer, err, code = ask(conn, subject, text, math.min(wait, left))
     if answer then return answer end
-    if err == SILENT then wait = math.min(2 * wait, patience.ask) end
+    if err == SILENT then wait = is_list and patience.ask_list or math.min(2 * wait, patience.ask) end
     if is_once or not passes_soon(err, code) or deadline - core.now() <= patience.ask_again then
       if err == SILENT then
         err = ("JetStream has not answered within %g s: its cluster may have no leader"):format(most / 1000)

@@ -30,6 +30,10 @@ function names.cancel(name) return "runnel.cancel." .. name end
 ---@param name string
 function names.bucket(name) return "runnel-jobs-" .. name end
 
+---The same of the messages of a durable stage.
+---@param name string
+function names.stage_bucket(name) return "runnel-stage-" .. name end
+
 ---The stream of a stage's dead letters, which users know as NAME.dead, and its subject.
 ---@param name string
 function names.dead_stream(name) return "runnel-dead-" .. name end

@@ -42,6 +42,7 @@ local limits = {
   -- The servers of a cluster wait for 4 to 9 s before they elect a new leader, and do not answer meanwhile.
   answer = 20000,          -- for JetStream to answer a request
   ask = 2000,              -- of this, for one answer
+  ask_list = 8000,         -- for a list, asked again: a server waits for 4 s for what has no leader, and lists the rest
   ask_once = 5000,         -- for the answer to a request that must not be repeated
   store_most = 8000,       -- for the answer to a try to store a value
   consumer_answer = 2000,  -- for a consumer to answer a request for a message

@@ -249,6 +249,15 @@ local list_consumers = with_stream(function(server, stream, body)
   return page(stream.consumers, "consumers", body.offset or 0, function(consumer) return consumer:info() end)
 end)
 
+local function info_of_account(server)
+  local bytes, consumers = 0, 0
+  for _, stream in ipairs(server.streams) do
+    bytes, consumers = bytes + stream.bytes, consumers + #stream.consumers
+  end
+  return { memory = 0, storage = bytes, streams = #server.streams, consumers = consumers,
+    limits = { max_memory = -1, max_storage = -1, max_streams = -1, max_consumers = -1 } }
+end
+
 -- ---- requests ----
 
 -- By the beginning of the subject; what follows is a name.
@@ -257,7 +266,7 @@ local VERBS = {
   { "STREAM.DELETE.", delete_stream }, { "STREAM.PURGE.", purge_stream }, { "STREAM.MSG.GET.", get_message },
   { "STREAM.MSG.DELETE.", delete_message }, { "STREAM.LIST", list_streams }, { "CONSUMER.INFO.", info_of_consumer },
   { "CONSUMER.DURABLE.CREATE.", create_durable }, { "CONSUMER.CREATE.", create_consumer },
-  { "CONSUMER.DELETE.", delete_consumer }, { "CONSUMER.LIST.", list_consumers },
+  { "CONSUMER.DELETE.", delete_consumer }, { "CONSUMER.LIST.", list_consumers }, { "INFO", info_of_account },
 }
 
 ---Answers a request.

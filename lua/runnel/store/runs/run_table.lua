@@ -202,12 +202,25 @@ run_table.NEWER = "select seq, id, signal from runnel_signal where name = ? and 
 
 -- ---- the end of a call ----
 
----Notes that the run ?3, ?4 waits for the result of the run ?1, ?2; unless that has ended: nothing would remove it.
-run_table.LISTEN = [[
-insert into runnel_signal(name, id, signal, form, value, made) select ?1, ?2, char(2), ?3, ?4, ?5
+-- Stores the signal $SIGNAL to the run ?1, ?2, unless that has ended: nothing would remove it.
+local NOTE <const> = [[
+insert into runnel_signal(name, id, signal, form, value, made) select ?1, ?2, $SIGNAL, ?3, ?4, ?5
   where (select state from runnel_run where name = ?1 and id = ?2) not in ('done', 'failed', 'cancelled')
-    and not exists (select 1 from runnel_signal where name = ?1 and id = ?2 and signal = char(2) and form = ?3
+    and not exists (select 1 from runnel_signal where name = ?1 and id = ?2 and signal = $SIGNAL and form = ?3
       and value = ?4)]]
+
+---Notes that the run ?3, ?4 waits for the result of the run ?1, ?2.
+run_table.LISTEN = NOTE:gsub("%$SIGNAL", "char(2)")
+
+---The same of one that waits for nothing else, without an end, at the step ?6: for WAITERS. The state of the run says
+---whether it still does.
+run_table.LISTEN_ONLY = run_table.LISTEN .. ";" .. NOTE:gsub("%$SIGNAL", "char(3) || ?6")
+
+---The runs that wait for nothing but the result of the run ?1, ?2.
+run_table.WAITERS = [[
+select r.name, r.id from runnel_signal s join runnel_run r on r.name = s.form and r.id = s.value
+  where s.name = ?1 and s.id = ?2 and s.signal > char(3) and s.signal < char(4)
+    and r.state = 'waiting' and r.due is null and s.signal = char(3) || r.step]]
 
 ---What follows the end of a run's delivery. The trigger runnel_signal_heard tells the runs that wait for the result.
 run_table.RESULT = [[;
@@ -215,7 +228,8 @@ insert or replace into runnel_once(scope, name, key, step, failed, form, value, 
   select '', ?1, ?2, null, ?3, ?4, ?5, ?6, null where changes() = 1;
 update runnel_run set state = ?3, since = ?4, due = null, step = ?5, line = ?6, error = ?7
   where name = ?1 and id = ?2 and changes() = 1;
-delete from runnel_signal where name = ?1 and id = ?2 and (signal = char(2) or ?3 <> 'failed') and changes() = 1]]
+delete from runnel_signal where name = ?1 and id = ?2 and (signal >= char(2) and signal < char(4)
+  or ?3 <> 'failed') and changes() = 1]]
 
 ---Lets a run wait without a process that has it, until a time, or until a signal comes that it has not seen. One that
 ---cancels it may have come although its go blocks have only seen that there are signals.

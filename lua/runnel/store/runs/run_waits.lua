@@ -183,6 +183,32 @@ local function never_ends(run, other, column)
     .. "one has ended"):format(other.scope, run.scope) or nil
 end
 
+-- How many runs are asked at most for whom they wait.
+local ASKED <const> = 1000
+
+-- The cycle that would wait for ever if a run waited for the result of another one; nil if there is none. Parks.
+local function cycle_of(run, other, column)
+  local all, seen = { { name = run.work.name, id = run.id } }, {}
+  for i = 1, ASKED do
+    local last = all[i]
+    if not last then return nil end
+    for _, row in ipairs(run:must("rows", table_of.WAITERS, last.name, last.id)) do
+      local _, scope = table_of.key(row.name, row.id)
+      row.waits_for = last
+      if row.name == other.name and row.id == column then
+        local names = {}
+        while row do
+          names[#names + 1] = select(2, table_of.key(row.name, row.id))
+          row = row.waits_for
+        end
+        return ("result: runs would wait for each other's results for ever: %s waits for %s"):format(run.scope,
+          table.concat(names, ", which waits for "))
+      end
+      if not seen[scope] then seen[scope], all[#all + 1] = true, row end
+    end
+  end
+end
+
 ---Waits for the result of another run. Parks.
 ---@param run runnel.store.RunSteps
 ---@param other runnel.store.RunRef
@@ -207,7 +233,15 @@ function waits.result(run, other, column, ms)
       if waiter.is_listening then return nil end
       err = never_ends(run, other, column)
       if err then run:fail(of, err) end
-      run:must("exec", table_of.LISTEN, other.name, column, run.work.name, run.id, run.work.store:time())
+      local time = run.work.store:time()
+      if ms or waiter.block ~= run.block then
+        run:must("exec", table_of.LISTEN, other.name, column, run.work.name, run.id, time)
+      else
+        run:must("exec", table_of.LISTEN_ONLY, other.name, column, run.work.name, run.id, time,
+          other.name, column, run.work.name, run.id, time, waiter.step)
+        err = cycle_of(run, other, column)
+        if err then run:fail(of, err) end
+      end
       waiter.is_listening = true
     end
   end)
