@@ -58,6 +58,11 @@ local function flatten(status, headers, kind)
   return list, length
 end
 
+---Headers for the C module. Raises, without a position, if one is wrong.
+---@param headers table<string, string|number|string[]>
+---@return string[] list names and values in turn
+function answer.list(headers) return (flatten(204, headers)) end
+
 local function check_sent(ok, name)
   if ok then return name end
   if not name then wrong("the headers are longer than max_header, which also limits the headers of a response") end
