@@ -189,8 +189,8 @@ for name in ([[age authorization cache-control connection content-encoding conte
   NO_TRAILERS[name] = true
 end
 
----Adds a trailer to the response: a field that is sent behind its body, if that is a channel and is sent in chunks. Call
----it before the channel closes.
+---Adds a trailer to the response: a field that is sent behind its body, if that is a channel and is sent in chunks.
+---Call it before the channel closes.
 ---@param name string
 ---@param value string|number
 function Request:trailer(name, value)
