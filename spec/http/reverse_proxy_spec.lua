@@ -47,7 +47,8 @@ describe("http.proxy", function()
     local res = assert(http.request { url = url .. "a%2fb?c=d&c=e", method = "PUT", body = "text",
       headers = { ["X-A"] = "1" } })
     assert.same({ 201, "/a%2fb?c=d&c=e 1 text" }, { res.status, res.body })
-    assert.same({ "PUT", "4", "x/y" }, { res.headers["x-method"], res.headers["x-length"], res.headers["content-type"] })
+    assert.same({ "PUT", "4", "x/y" },
+      { res.headers["x-method"], res.headers["x-length"], res.headers["content-type"] })
     assert.same({ "a=1", "b=2, c" }, res.headers["set-cookie"])
     assert.equal("DELETE", assert(http.request { url = url, method = "DELETE" }).headers["x-method"])
     assert.equal("0", assert(http.request { url = url, method = "POST" }).headers["x-length"])
@@ -58,7 +59,8 @@ describe("http.proxy", function()
     local front <close> = assert(http.serve(0, http.router {
       ["/api/*rest"] = http.proxy(server.url .. "v1/"), ["/*path"] = http.proxy(server.url),
     }))
-    for path, target in pairs { ["api/users?a=b"] = "/v1/users?a=b", ["api/"] = "/v1/", ["x/y"] = "/x/y", [""] = "/" } do
+    local targets = { ["api/users?a=b"] = "/v1/users?a=b", ["api/"] = "/v1/", ["x/y"] = "/x/y", [""] = "/" }
+    for path, target in pairs(targets) do
       assert.equal(target, assert(http.get(front.url .. path)).body)
     end
   end)

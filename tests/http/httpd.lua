@@ -82,7 +82,7 @@ local WAYS = {
 
 -- Sends back what comes, until the client ends.
 local function echo(req)
-  request.upgrade(req, "Upgrade", "echo")
+  request.upgrade(req, { "Upgrade", "echo" })
   while true do
     local piece = req.core:read(random(1, 100000))
     if piece == false then return end

@@ -482,8 +482,10 @@ static int finish(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg answer_methods[] = {{"head", head},       {"headers", headers},  {"is_plain", is_plain},
-                                   {"is_old", is_old},   {"read", read_body},   {"trailers", trailers},
-                                   {"why", why_ended},   {"respond", respond},  {"respond_file", respond_file},
-                                   {"upgrade", upgrade}, {"write", write_body}, {"finish", finish},
-                                   {NULL, NULL}};
+const luaL_Reg answer_methods[] = {{"head", head},         {"headers", headers},
+                                   {"is_plain", is_plain}, {"is_old", is_old},
+                                   {"read", read_body},    {"trailers", trailers},
+                                   {"why", why_ended},     {"respond", respond},
+                                   {"hint", hint},         {"respond_file", respond_file},
+                                   {"upgrade", upgrade},   {"write", write_body},
+                                   {"finish", finish},     {NULL, NULL}};

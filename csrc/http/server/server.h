@@ -79,7 +79,7 @@ typedef struct Request {
   Conn *conn;        /* NULL once the connection has finished; Server.lock guards this and the rest */
   Link resumed;      /* in Server.resumed, or in the thread's list of those that it looks at */
   bool expects;      /* the client waits for a status of 100 */
-  bool is_continued; /* it has got, or will get, that status */
+  bool is_continued; /* it has got, or will get, that status, or early hints: bytes before the response */
   bool is_lent;      /* the Lua thread sends on the socket: the thread must leave it alone, and open */
   Answer answer;     /* what the connection is told of the response */
   unsigned status;   /* of the response */

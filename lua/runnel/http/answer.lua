@@ -58,6 +58,11 @@ local function flatten(status, headers, kind)
   return list, length
 end
 
+---Headers for the C module. Raises, without a position, if one is wrong.
+---@param headers table<string, string|number|string[]>
+---@return string[] list names and values in turn
+function answer.list(headers) return (flatten(204, headers)) end
+
 local function check_sent(ok, name)
   if ok then return name end
   if not name then wrong("the headers are longer than max_header, which also limits the headers of a response") end
@@ -100,7 +105,8 @@ local function pump(req, ch, status, headers)
     elseif err ~= nil then
       error(err, 0) -- the response is cut, so that the client sees that it is incomplete
     else
-      if not lib_request:finish(false, table.unpack(req.sent_trailers or {})) then wrong("the body is shorter than its header Content-Length says") end
+      local is_whole = lib_request:finish(false, table.unpack(req.sent_trailers or {}))
+      if not is_whole then wrong("the body is shorter than its header Content-Length says") end
       return
     end
   end

@@ -75,12 +75,12 @@ end
 
 -- Takes from a channel; for at most `idle` ms, and for as long again whenever a part of the body was sent meanwhile.
 local function take_in_time(ch, url, settings)
-  local idle, value, port, err, sent = settings.idle, nil, nil, nil, nil
+  local idle, sent = settings.idle, nil
   if not idle then return take(ch) end
   repeat
     sent = settings.pieces_sent
     local alarm <close> = guard.alarm(idle)
-    value, port, err = core.alts({ ch, alarm.over }, PRIORITY)
+    local value, port, err = core.alts({ ch, alarm.over }, PRIORITY)
     if port == ch then return value, err end
   until settings.pieces_sent == sent
   return nil, time_limit.error(responses.host(url) .. ": nothing has come", idle)

@@ -58,7 +58,10 @@ function Source:head() return self.method, self.target, "127.0.0.1" end
 
 function Source:headers() return self.lines end
 
--- The client sends no trailers.
+-- The client skips early hints.
+function Source.hint() return true end
+
+-- It sends no trailers.
 function Source.trailers() return "" end
 
 -- The next piece of the body; false after the last one.

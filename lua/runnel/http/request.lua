@@ -150,7 +150,20 @@ function Request:form(opts)
   return form, err, status -- no tail call: it would hide the caller's line
 end
 
--- ---- trailers ----
+-- ---- early hints and trailers ----
+
+---Sends early hints, a response of status 103 with these headers, before the response: so that a browser loads what the
+---page will need while the page is made.
+---@param headers table<string, string|number|string[]> as in { Link = "</style.css>; rel=preload; as=style" }
+function Request:hints(headers)
+  sign.own(self, "req", "hints")
+  check.table(headers, "hints: headers")
+  local ok, list = pcall(require("runnel.http.answer").list, headers)
+  if not ok then error("hints: " .. tostring(list):gsub("^http%.serve: ", ""), 2) end
+  local is_sent, name = self.core:hint(table.unpack(list))
+  if not is_sent then error(("hints: the header %q cannot be set"):format(tostring(name)), 2) end
+end
+
 
 ---The trailers of the request: fields behind a body in chunks, such as a checksum. They are no headers: whoever is
 ---between may drop them, and the client may say anything there.
@@ -176,8 +189,8 @@ for name in ([[age authorization cache-control connection content-encoding conte
   NO_TRAILERS[name] = true
 end
 
----Adds a trailer to the response: a field that is sent behind its body, if that is a channel and is sent in chunks. Call
----it before the channel closes.
+---Adds a trailer to the response: a field that is sent behind its body, if that is a channel and is sent in chunks.
+---Call it before the channel closes.
 ---@param name string
 ---@param value string|number
 function Request:trailer(name, value)

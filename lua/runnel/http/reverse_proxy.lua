@@ -1,5 +1,5 @@
----http.proxy: passes requests on to another server (RFC 9110, 7.6). Needs libcurl. What the server has parsed is written
----anew by libcurl, and a response that could be read in two ways is refused; so both ends read the same requests.
+---http.proxy: passes requests on to another server (RFC 9110, 7.6). Needs libcurl. What the server has parsed is
+---written anew by libcurl, and a response that could be read in two ways is refused; so both ends read the same.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -62,8 +62,8 @@ end
 
 local function append(before, value) return before and before .. ", " .. value or value end
 
--- Who has sent the request, for the other server. What the client says of that is dropped, unless it is a trusted proxy;
--- also with underscores, which programs behind CGI and WSGI cannot tell from hyphens.
+-- Who has sent the request, for the other server. What the client says of that is dropped, unless it is a trusted
+-- proxy; also with underscores, which programs behind CGI and WSGI cannot tell from hyphens.
 local function set_forwarded(self, req, sent, kept)
   local known = self.behind_proxy and sent or {}
   local address, host = req.address or "unix:", sent.host

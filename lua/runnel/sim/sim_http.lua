@@ -210,6 +210,8 @@ end
 ---The headers of the request as a list of alternating names and values.
 function Exchange:headers() return self.source:headers() end
 
+function Exchange:hint() return self.source:hint() end
+
 function Exchange:trailers() return self.source:trailers() end
 
 ---The next piece of the body of the request; false at the end.

@@ -59,6 +59,10 @@ function Upgrade:head() return self.method, self.target, (self.conn:peer()), sel
 
 function Upgrade:headers() return self.list end
 
+function Upgrade.hint() return true end
+
+function Upgrade.trailers() return "" end
+
 -- Sends the head of a response. Headers are in an order that is the same in each run.
 local function send_head(self, status, extra, ...)
   local lines = {}

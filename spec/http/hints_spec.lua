@@ -1,0 +1,72 @@
+-- Early hints: req:hints, status 103.
+
+local both = require("spec.support.in_world")(it)
+local http_stage = require "spec.support.http.http_stage"
+local raises = require "spec.support.raises"
+local rn = require "runnel"
+local web = require "spec.support.http.web"
+
+if http_stage.missing then
+  describe("req:hints", function() pending(http_stage.missing) end)
+  return
+end
+
+local http = require "runnel.http"
+
+describe("req:hints", function()
+  before_each(http_stage.open)
+  after_each(http_stage.close)
+
+  local LINK <const> = "</a.css>; rel=preload"
+
+  it("sends a status 103 before the response, at once, and only to HTTP/1.1", function()
+    local goes_on = rn.chan()
+    local server <close> = assert(http.serve(0, function(req)
+      req:hints { Link = { LINK, "</b.js>" } }
+      if req.path == "/wait" then goes_on:take() end
+      return 200, nil, ("x"):rep(req.path == "/large" and 100000 or 2)
+    end))
+    local HINT <const> = "HTTP/1.1 103 Early Hints\r\nLink: " .. LINK .. "\r\nLink: </b.js>\r\n\r\n"
+    local conn <close> = assert(require("runnel.uv").connect("127.0.0.1", server.port))
+    conn:write "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n"
+    local input, text = conn:read(), ""
+    repeat text = text .. input:take() until #text >= #HINT
+    assert.equal(HINT, text)
+    goes_on:put(true)
+    assert.match("^HTTP/1.1 200 OK\r\n", input:take())
+    for path, size in pairs { ["/"] = 2, ["/large"] = 100000 } do
+      for _ = 1, 2 do
+        local all = web.exchange(server, "GET " .. path .. " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert.equal(HINT, all:sub(1, #HINT))
+        local body = all:match("^HTTP/1.1 200 OK\r\n.-\r\n\r\n(.*)$", #HINT + 1)
+        assert.equal(size, #body)
+      end
+    end
+    assert.match("^HTTP/1.1 200 OK", web.exchange(server, "GET / HTTP/1.0\r\n\r\n"))
+  end)
+
+  both("does not harm a client that skips it, nor a proxy", function()
+    local server <close> = assert(http.serve(0, function(req)
+      req:hints { Link = LINK }
+      return 200, nil, "text"
+    end))
+    local front <close> = assert(http.serve(0, http.proxy(server.url)))
+    for _, url in ipairs { server.url, front.url } do
+      local res = assert(http.get(url))
+      assert.same({ 200, "text" }, { res.status, res.body })
+      assert.is_nil(res.headers.link)
+    end
+  end)
+
+  it("refuses headers that cannot be sent", function()
+    local server <close> = assert(http.serve(0, function(req)
+      for pattern, headers in pairs { ["cannot be set"] = { ["Transfer-Encoding"] = "chunked" }, ["line break"] =
+        { A = "b\r\nc: d" }, ["names are strings"] = { "a" }, ["a string expected"] = { A = true } } do
+        raises("^hints: .*" .. pattern, function() req:hints(headers) end)
+      end
+      raises("^hints: headers: a table expected", function() req:hints() end)
+      return 200, nil, "text"
+    end))
+    assert.equal("text", assert(http.get(server.url)).body)
+  end)
+end)
