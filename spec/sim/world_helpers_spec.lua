@@ -1,5 +1,5 @@
--- The functions around functions of http.serve, and forms, between hosts of a simulated world: also while connections are
--- reset and servers crash.
+-- The functions around functions of http.serve, and forms, between hosts of a simulated world: also while connections
+-- are reset and servers crash.
 
 local rn = require "runnel"
 local search = require "spec.support.search"
