@@ -5,6 +5,8 @@
 --
 -- build/web/load (bench/web/load.c) sends the requests, over 64 connections that stay open. In each round every server
 -- has its turn; the tables show medians. GO is the go command; its server runs as it is, and with GOMAXPROCS=1.
+-- On a busy machine the times mean something only if its other programs wait: chrt -f 10 lua5.4 bench/web/servers.lua,
+-- as root.
 
 package.path = "bench/?.lua;" .. package.path
 local markdown = require "markdown"
@@ -22,6 +24,7 @@ local FILES = { { "1k", 1000 }, { "100k", 100000 } }
 local WORKLOADS = {
   { name = "file of 1 KB", path = "/files/1k" }, { name = "file of 100 KB", path = "/files/100k" },
   { name = "string of 100 KB", path = "/string", no_nginx = true },
+  { name = "file of 1 KB, TLS", path = "/files/1k", tls = true },
   { name = "file of 100 KB, TLS", path = "/files/100k", tls = true },
 }
 

@@ -10,12 +10,15 @@ static const uint8_t TAIL[4] = {0x00, 0x00, 0xFF, 0xFF};
 
 /* The inflater of the current message; NULL if there is no memory. */
 static Inflater *open(Inflater **inflater) {
-  if (*inflater) return *inflater;
-  Inflater *opened = (Inflater *)calloc(1, sizeof *opened);
-  if (!opened) return NULL;
-  if (inflateInit2(opened, -LARGEST_WINDOW) == Z_OK) return *inflater = opened;
-  free(opened);
-  return NULL;
+  Inflater *z = *inflater;
+  if (z) return z;
+  z = (Inflater *)calloc(1, sizeof *z);
+  if (z && inflateInit2(z, -LARGEST_WINDOW) != Z_OK) {
+    free(z);
+    z = NULL;
+  }
+  *inflater = z;
+  return z;
 }
 
 /* Decompresses the input of `z`; `flush` as for inflate. */

@@ -49,7 +49,7 @@ size_t frame_write(const Frame *frame, char *to) {
 }
 
 void frame_mask(const Frame *frame, uint64_t at, char *bytes, size_t size) {
-  uint8_t mask[2 * MASK_SIZE];
+  uint8_t mask[2 * MASK_SIZE] = {0};
   uint64_t eight, masks;
   size_t i = 0;
   for (size_t k = 0; k < sizeof mask; k++) mask[k] = frame->mask[(at + k) % MASK_SIZE];

@@ -77,7 +77,8 @@ local function receive(self)
   while piece do
     if self.rest == "" then piece, err = take(self.input) end
     self.rest, self.is_whole = self.rest .. (piece or ""), piece == nil and err == nil
-    if err == nil then self.req.socket:on_news(BODY) else self.req.socket:gone "the client has closed the connection" end
+    local socket = self.req.socket
+    if err == nil then socket:on_news(BODY) else socket:gone "the client has closed the connection" end
     while self.rest ~= "" do
       if not self.was_read:take() then return end
     end

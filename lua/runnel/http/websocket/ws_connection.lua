@@ -36,8 +36,8 @@ local IS_PLAIN = { [NORMAL] = true, [GOING_AWAY] = true, [NO_CODE] = true }
 ---@class runnel.http.WebSocketTransport
 ---@field name string the other end, for messages
 ---@field is_client boolean
----@field receive fun(self): string?|false, any parks until bytes have come; nil at the end, or nil and an error. That of
----a server returns false in place of parking, and then calls connection.arrived when it would return
+---@field receive fun(self): string?|false, any parks until bytes have come; nil at the end, or nil and an error. That
+---of a server returns false in place of parking, and then calls connection.arrived when it would return
 ---@field send fun(self, bytes: string, more?: string): boolean, any parks until the system has taken the bytes, and, in
 ---a server, more behind them; false and an error if it cannot. Of several calls at once, the bytes go out in the order
 ---of the calls
@@ -203,9 +203,9 @@ local function take_in(self, message, kind, code, text)
   end
 end
 
--- The go block of a connection. It begins with results of session:receive. After both close frames the server closes the
--- transport first, so a client reads until the transport ends. An end that has refused a frame also does, because closing
--- at once could lose its close frame.
+-- The go block of a connection. It begins with results of session:receive. After both close frames the server closes
+-- the transport first, so a client reads until the transport ends. An end that has refused a frame also does, because
+-- closing at once could lose its close frame.
 local function read_all(self, ...)
   local transport = self.transport
   take_in(self, ...)
@@ -382,7 +382,9 @@ end
 
 function Connection:__close(err) self:close(err ~= nil and FAILED or NORMAL) end
 
-function Connection:__tostring() return ("websocket: %s%s"):format(self.transport.name, self.ended and " (closed)" or "") end
+function Connection:__tostring()
+  return ("websocket: %s%s"):format(self.transport.name, self.ended and " (closed)" or "")
+end
 
 -- ---- making one ----
 
