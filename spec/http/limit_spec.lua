@@ -57,7 +57,7 @@ describe("http.limit", function()
   -- A bucket in memory, which others change before the first `conflicts` changes.
   local function bucket_of(conflicts)
     local entries, bucket = {}, { writes = 0 }
-    function bucket:get(key) return entries[key] and entries[key][1], entries[key] and entries[key][2] end -- luacheck: no self
+    function bucket:get(key) return table.unpack(entries[key] or {}, 1, 2) end -- luacheck: no self
     local function write(key, value, is_right)
       bucket.writes = bucket.writes + 1
       if conflicts > 0 then

@@ -16,7 +16,8 @@ describe("numbers as text", function()
   end)
 
   it("have the fewest digits that are read back as the same, where programs read them", function()
-    for text, value in pairs { ["0.1"] = 0.1, ["0.30000000000000004"] = 0.1 + 0.2, ["123456789012345.0"] = 123456789012345.0,
+    for text, value in pairs { ["0.1"] = 0.1, ["0.30000000000000004"] = 0.1 + 0.2,
+      ["123456789012345.0"] = 123456789012345.0,
       ["3.141592653589793"] = math.pi, ["5e-324"] = 2.0 ^ -1074, ["2.0"] = 2.0, ["-0.0"] = -0.0, ["3"] = 3,
       ["9007199254740993"] = 9007199254740993, ["true"] = true, ["inf"] = math.huge } do
       assert.equal(text, decimal.exact(value))

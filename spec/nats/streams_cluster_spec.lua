@@ -48,7 +48,7 @@ describe("streams", function()
     end)
   end
 
-  it("have servers whose health is beside their queues: leaders, replicas behind, streams without a leader #slow", function()
+  it("have servers whose health is beside their queues: leaders, replicas, streams without a leader #slow", function()
     local cluster <close> = nats_server.cluster()
     local conn <close> = connect(cluster.url)
     for name, replicas in pairs { orders = 3, single = 1 } do

@@ -364,7 +364,7 @@ function programs.sample(lib)
   local got, whole = stream("sample", from, out, 5, times)
   assert_ended "sample"
   for i = 2, #got do assert(got[i] > got[i - 1], "not in order") end
-  for i, value in ipairs(got) do
+  for i = 1, #got do
     assert(i == #got or math.abs((times[i] - began + 0.5) % 1.5 - 0.5) < 0.001, "not at a beat")
   end
   assert(not whole or got[#got] == 5 and got.is_over, "the last value is lost")
@@ -410,8 +410,8 @@ end
 
 -- What is in a shield is done whole, wherever the caller is cancelled; unless its grace is over.
 function programs.shield(lib)
-  local log, grace, block = {}, sim.choose(2) == 1 and 1 or nil, nil
-  block = rn.go(function()
+  local log, grace = {}, sim.choose(2) == 1 and 1 or nil
+  local block = rn.go(function()
     rn.rename "shielded"
     rn.yield()
     return lib.shield.shield(function(x)
@@ -449,7 +449,8 @@ function programs.supervise(lib)
       if name == "b" then rn.sleep(3) end
     end
   end
-  local block = rn.go(lib.supervise.supervise, { { "a", child "a", again = "error" }, { "b", child "b", again = "error" } },
+  local block = rn.go(lib.supervise.supervise,
+    { { "a", child "a", again = "error" }, { "b", child "b", again = "error" } },
     { order = order, backoff = 0, ex_handler = function() end })
   local is_cancelled = false
   disturb { function() is_cancelled = rn.cancel(block, "stop") end,

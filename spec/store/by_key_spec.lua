@@ -325,8 +325,8 @@ describe("runs of a store", function()
       rn.on_error(nil)
     end)
 
-    -- Runs of a name that do f(run, wait), where wait(name, ms) waits for the result of the run 1 of that name. Returns a
-    -- function that starts the run 1 of each, and returns the outcomes.
+    -- The outcomes of the run 1 of each name, which does f(run, wait). There, wait(name, ms) waits for the result of
+    -- the run 1 of that name.
     local function started(functions)
       local outcomes = {}
       for name in pairs(functions) do refs[name] = assert(store:runs(name):start(1)) end
@@ -353,8 +353,8 @@ describe("runs of a store", function()
         local cycle = { a = "bc", b = "ca", c = "ab" }
         assert.matches("result: runs would wait for each other's results for ever: %l%[1%] waits for ", outcome[2])
         local first, second = (cycle[name] or ""):match "(.)(.)"
-        local text = first and ("%s[1] waits for %s[1], which waits for %s[1], which waits for %s[1]"):format(name, first,
-          second, name)
+        local text = first and ("%s[1] waits for %s[1], which waits for %s[1], which waits for %s[1]"):format(name,
+          first, second, name)
         if text and outcome[2]:find(text, 1, true) then closing = closing + 1 end
       end
       assert.equal(1, closing)

@@ -17,8 +17,8 @@ local POINT <const> = "[^%w%+%-]+"
 ---@return string
 function decimal.point(text) return (text:gsub(POINT, ".")) end
 
----A number as tostring writes it, with a point; of any other value what tostring returns. For people: Lua 5.4 leaves out
----digits.
+---A number as tostring writes it, with a point; of any other value what tostring returns. For people: Lua 5.4 leaves
+---out digits.
 ---@param value any
 ---@return string
 function decimal.text(value)
@@ -27,7 +27,8 @@ function decimal.text(value)
   return text
 end
 
----A number with the fewest digits that are read back as the same; of any other value what tostring returns. For programs.
+---A number with the fewest digits that are read back as the same; of any other value what tostring returns. For
+---programs.
 ---@param value any
 ---@return string
 function decimal.exact(value)

@@ -36,8 +36,8 @@ local function each(list, f)
   if err ~= nil then error(err, 0) end
 end
 
--- All elements of a list that the server sends in pages, in the field `field`, and the names of those that have no leader;
--- or nil, err.
+-- All elements of a list that the server sends in pages, in the field `field`, and the names of those that have no
+-- leader; or nil, err.
 local function all_of(conn, verb, field)
   local list, missing = {}, {}
   repeat

@@ -23,7 +23,8 @@ local KEPT <const>, LONGEST <const> = 8, 200
 function count.with_error(of, text)
   local before = of.errors or {}
   local errors = table.move(before, math.max(1, #before - KEPT + 2), #before, 1, {})
-  errors[#errors + 1] = { start = of.starts, time = clock.time() // 1 | 0, error = short.cut(short.utf8(text), LONGEST) }
+  text = short.cut(short.utf8(text), LONGEST)
+  errors[#errors + 1] = { start = of.starts, time = clock.time() // 1 | 0, error = text }
   return errors
 end
 
@@ -42,10 +43,9 @@ function count.errors(value)
   local errors = {}
   for i = 1, type(value) == "table" and math.min(#value, KEPT) or 0 do
     local one = value[i]
-    if type(one) ~= "table" or type(one.error) ~= "string" or not tonumber(one.time) or not math.tointeger(one.start) then
-      return nil
-    end
-    errors[i] = { start = math.tointeger(one.start), time = tonumber(one.time), error = one.error }
+    local start, time = type(one) == "table" and math.tointeger(one.start), type(one) == "table" and tonumber(one.time)
+    if not start or not time or type(one.error) ~= "string" then return nil end
+    errors[i] = { start = start, time = time, error = one.error }
   end
   return errors[1] and errors or nil
 end

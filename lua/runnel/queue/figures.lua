@@ -41,7 +41,8 @@ local SERVERS <const> = {
 
 -- Of the account.
 local ACCOUNT <const> = {
-  { "runnel_queues_without_leader", "gauge", "Streams that have no leader.", function(l) return #(l.leaderless or {}) end },
+  { "runnel_queues_without_leader", "gauge", "Streams that have no leader.",
+    function(l) return #(l.leaderless or {}) end },
   { "runnel_queues_stored_bytes", "gauge", "What the account has stored.", function(l) return l.storage.used end },
   { "runnel_queues_stored_bytes_max", "gauge", "How much it may store; -1: as much as there is room.",
     function(l) return l.storage.most or -1 end },

@@ -119,8 +119,8 @@ local function server_lines(list)
   return lines
 end
 
----Formats queues as a table, and below it those that hear nothing, and the servers of a cluster. With `workers`, also the workers, each with the call
----that has run longest; or with all calls.
+---Formats queues as a table, and below it those that hear nothing, and the servers of a cluster. With `workers`, also
+---the workers, each with the call that has run longest; or with all calls.
 ---@param list runnel.queue.List
 ---@param workers? boolean|"all"
 ---@return string[] lines

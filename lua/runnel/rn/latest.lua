@@ -52,7 +52,7 @@ local function finish(self, reason, from)
     self.unclaimed = chan() -- has the error until the next tap
     return ends.close(self.unclaimed, reason, from)
   end
-  for i, tap in ipairs(taps) do ends.close(tap, reason, i == 1 and from or nil) end -- taken from one, it counts as taken
+  for i, tap in ipairs(taps) do ends.close(tap, reason, i == 1 and from or nil) end -- once taken there, it is taken
   self.taps = {}
 end
 

@@ -333,7 +333,8 @@ function Work:give_up(call, err, trace)
     kind = "message", name = self.name, data = message.data, encoding = message.form, headers = message.headers,
     id = worker.keeper:id(message), error = internal.error_text(err), traceback = story, starts = count.starts,
     raises = count.raises, errors = count.errors, since = message.time, subject = message.subject,
-    position = message.sequence, priority = message.priority, from = table_of.stream(self.name), worker = ("%s:%d"):format(process()),
+    position = message.sequence, priority = message.priority, from = table_of.stream(self.name),
+    worker = ("%s:%d"):format(process()),
   }
   local ok, why = worker:store(NOT_STORED, "fail_run", call, err, letter)
   local _, scope = table_of.key(self.name, message.value)
