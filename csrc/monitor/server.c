@@ -232,7 +232,7 @@ static bool open_engine(Server *server, int port, char why[256]) {
                          .idle = idle};
   Place place = {.address = "127.0.0.1", .port = port, .fd = -1};
   bool ok = engine_open(&server->engine, &place, server->site.desk.thread.wakeup, why, 256);
-  server->site.port = server->engine.port;
+  server->site.port = server->engine.own.port;
   return ok;
 }
 

@@ -375,6 +375,62 @@ describe("http.files", function()
     end)
   end)
 
+  both("lists a folder, if it is told to: only what a request would get, escaped, and sorted", function()
+    local function names_of(target, opts)
+      local status, headers, body = ask(target, {}, opts)
+      assert.same({ 200, "text/html; charset=utf-8" }, { status, headers["Content-Type"] })
+      local names = {}
+      for href, name in body:gmatch '<a href="([^"]*)">([^<]*)</a>' do
+        names[#names + 1] = name
+        names[href] = true
+      end
+      return table.concat(names, " "), names, body
+    end
+    local listed = { list = true, index = "none" }
+    assert.equal(404, (ask("/empty/")))
+    assert.equal(404, (ask("/nowhere/", {}, listed)))
+    assert.equal(301, (ask("/empty", {}, listed)))
+    assert.equal("../", (names_of("/empty/", { list = true })))
+    assert.equal("index", body_of("/sub/", {}, { list = true }))
+    assert.equal("../ index.html", (names_of("/sub/", listed)))
+    assert.equal("../ index.html", (names_of("/indir/", listed)))
+    assert.equal("../ ..b index.html", (names_of("/sub/", { list = true, index = false, dotfiles = true })))
+    local text, names = names_of("/", listed)
+    text = text:gsub("[%w.]+%.js[%w./]* ", ""):gsub("%w+ing ", function(name) -- what other specs have written
+      return name ~= "nothing " and "" or nil
+    end)
+    assert.equal("a.txt empty/ in indir/ large.bin nothing sp ace.HTML sub/", text)
+    assert.is_true(names["./sp%20ace.HTML"])
+    assert.match(" out outdir/ ", (names_of("/", { list = true, symlinks = true })))
+    assert.equal(404, (ask("/outdir/", {}, listed)))
+    local odd = dir .. '/www/empty/"><b>&'
+    assert(luv.fs_mkdir(odd, 448))
+    local _, links, body = names_of("/empty/", listed)
+    assert.is_true(links["./%22%3E%3Cb%3E%26/"])
+    assert.is_nil(body:find("<b>", 1, true))
+    assert.match("<h1>/empty/&quot;&gt;&lt;b&gt;&amp;/</h1>", select(3, names_of("/empty/%22%3E%3Cb%3E%26/", listed)))
+    assert(luv.fs_rmdir(odd))
+    local status, headers = ask("HEAD /empty/", {}, { list = true, headers = { ["X-A"] = "b" } })
+    assert.same({ 200, "b" }, { status, headers["X-A"] })
+  end)
+
+  it("lists a folder in a simulated world", function()
+    local sim = require "runnel.sim"
+    local body
+    sim.run(function()
+      local world = sim.world()
+      world:host("a", function()
+        local twin = require("runnel.uv.loop").uv
+        assert(twin.fs_mkdir("/www", 448))
+        for _, name in ipairs { "b", "a" } do assert(io.open("/www/" .. name, "w")):close() end
+        local _
+        _, _, body = files("/www", { list = true }) { method = "GET", target = "/", headers = {} }
+      end)
+      world:run()
+    end, { leaks = true })
+    assert.match('<li><a href="./a">a</a>\n<li><a href="./b">b</a>\n', body)
+  end)
+
   it("checks its arguments at the caller's line", function()
     raises("files: a folder expected, got nothing", function() local _ = files() end)
     raises("files: .*/nowhere", function() local _ = files "/nowhere" end)

@@ -191,6 +191,17 @@ describe("http.proxy", function()
     assert.match("^http%.proxy", heard[1].name)
   end)
 
+  it("answers 504 if there is no connection in time", function()
+    local uv = require "runnel.uv"
+    local full, port = assert(uv.listen("127.0.0.1", 0)) -- accepts, and says nothing, so the TLS handshake never ends
+    local front <close> = assert(http.serve(0, http.proxy(("https://127.0.0.1:%d"):format(port), {
+      connect_timeout = 50,
+    })))
+    assert.equal(504, assert(http.get(front.url)).status)
+    assert.equal(1, #stage.heard())
+    full:close()
+  end)
+
   both("answers 504 if the server behind sends nothing for too long, and lets the program say what", function()
     local stuck = rn.chan()
     local front, closing <close> = behind(function() stuck:take() return 204 end, { -- luacheck: ignore 211
@@ -259,6 +270,20 @@ describe("http.proxy", function()
       local none, why, response = http.websocket(url, { origin = "http://evil.example" })
       assert.same({ nil, 403 }, { none, response.status })
       assert.match("status 403", why)
+    end)
+
+    both("closes both ends of a WebSocket if a message is too long", function()
+      local front, closing <close> = behind(function(req) -- luacheck: ignore 211
+        local conn = assert(req:websocket())
+        for message in conn:read() do conn:write(message:rep(100)) end
+      end, { max_message = 10 })
+      local conn <close> = assert(http.websocket((front.url:gsub("^http", "ws"))))
+      conn:write "a"
+      local message, err = conn:read():take()
+      assert.is_nil(message)
+      assert.is_truthy(err)
+      assert.equal(1011, conn.code)
+      stage.heard() -- the error of the proxy's end
     end)
 
     it("closes the WebSockets of both ends with 1001 when it drains, and when one end is lost", function()

@@ -833,7 +833,7 @@ describe("http.serve", function()
 
   it("checks its arguments at the caller's line", function()
     local f = function() end
-    raises("serve: port: an integer", function() http.serve("80", f) end)
+    raises("serve: a port, or the path", function() http.serve("80", f) end)
     raises("serve: port: at most 65535", function() http.serve(65536, f) end)
     raises("serve: f: a function expected", function() http.serve(0, "f") end)
     raises("serve: .*ports", function() http.serve(0, f, { ports = 1 }) end)

@@ -94,11 +94,12 @@ static Body parse(const char *bytes, size_t size, uint64_t *random) {
     size_t n = size - body.used;
     if (random && n > 3) n = random_below(random, 3) + 1;
     char *part = copy(bytes + body.used, n);
-    Slice piece;
-    ptrdiff_t used = chunks_parse(&chunks, part, n, &piece);
+    Slice piece, trailers;
+    ptrdiff_t used = chunks_parse(&chunks, part, n, &piece, &trailers);
     body.is_wrong = used < 0;
     if (used > 0) {
       must(used <= (ptrdiff_t)n && piece.at >= part && piece.at + piece.size <= part + n, "a piece lies outside");
+      must(trailers.at >= part && trailers.at + trailers.size <= part + n, "trailers lie outside");
       memcpy(body.bytes + body.size, piece.at, piece.size);
       body.size += piece.size;
       body.used += (size_t)used;

@@ -170,7 +170,8 @@ static void note_cause(Transfer *t) {
     (void)snprintf(t->error, size, "the headers have more than %d bytes", HEADERS_MAX);
     return;
   case REFUSED_LENGTHS:
-    (void)snprintf(t->error, size, "the response has a Content-Length, and beside it another one or a Transfer-Encoding");
+    (void)snprintf(t->error, size,
+                   "the response has a Content-Length, and beside it another one or a Transfer-Encoding");
     return;
   case REFUSED_WASTE:
     (void)snprintf(t->error, size, "the server has sent more than %d bytes that are neither headers nor body",
@@ -243,6 +244,20 @@ static void note_cause(Transfer *t) {
   default:
     return;
   }
+}
+
+bool response_note_connection(Transfer *t) {
+  static const CURLINFO infos[TIMES] = {CURLINFO_NAMELOOKUP_TIME_T, CURLINFO_CONNECT_TIME_T, CURLINFO_APPCONNECT_TIME_T,
+                                        CURLINFO_STARTTRANSFER_TIME_T, CURLINFO_TOTAL_TIME_T};
+  for (int i = 0; i < TIMES; i++) (void)curl_easy_getinfo(t->easy, infos[i], &t->times[i]);
+  struct curl_certinfo *chain = NULL;
+  if (t->wants_certificates) (void)curl_easy_getinfo(t->easy, CURLINFO_CERTINFO, &chain);
+  for (int i = 0; chain && i < chain->num_of_certs; i++) {
+    for (struct curl_slist *field = chain->certinfo[i]; field; field = field->next)
+      if (!bytes_add(&t->certificates, field->data, strlen(field->data) + 1)) return false;
+    if (!bytes_add(&t->certificates, "", 1)) return false;
+  }
+  return true;
 }
 
 void response_note_error(Transfer *t) {

@@ -132,9 +132,9 @@ static int read_nothing(lua_State *L, Request *request) {
   return 1;
 }
 
-/* request:read(max) -> bytes of the body, at most `max`, which is at least DIRECT_BLOCK; or false after the last; or nothing: EVENT_BODY will follow.
-   If the server has ended the request, `false` never comes: the go block is cancelled. After an upgrade it returns what
-   the client sends, until the client closes the connection. */
+/* request:read(max) -> bytes of the body, at most `max`, which is at least DIRECT_BLOCK; or false after the last; or
+   nothing: EVENT_BODY will follow. If the server has ended the request, `false` never comes: the go block is cancelled.
+   After an upgrade it returns what the client sends, until the client closes the connection. */
 static int read_body(lua_State *L) {
   Request *request = request_at(L);
   char block[DIRECT_BLOCK];
@@ -159,6 +159,17 @@ static int read_body(lua_State *L) {
   bool is_low = bytes_length(&request->in) < BODY_WINDOW / 2;
   unlock(L, request, is_low && !was_low);
   luaL_pushresultsize(&buffer, size);
+  return 1;
+}
+
+/* request:trailers() -> the lines behind a body in chunks, "" if there are none; or nothing until the body is complete */
+static int trailers(lua_State *L) {
+  Request *request = request_at(L);
+  lock(request);
+  bool is_whole = request->is_whole;
+  unlock(L, request, false);
+  if (!is_whole) return 0;
+  lua_pushlstring(L, bytes_first(&request->trailers), bytes_length(&request->trailers)); /* they change no more */
   return 1;
 }
 
@@ -341,6 +352,26 @@ static int respond_file(lua_State *L) {
   return 1;
 }
 
+/* request:hint(name, value, ...) -> true | false, as `respond`: sends a response of status 103 with these headers before
+   the real one. Does nothing if that has begun, or the client speaks HTTP/1.0. */
+static int hint(lua_State *L) {
+  Request *request = request_at(L);
+  check_strings(L, 2);
+  Reply reply = {0};
+  reply_begin(&reply, 103, NULL);
+  if (!add_headers(L, 2, request, &reply)) return refused(&reply);
+  reply_end(&reply);
+  lock(request);
+  bool sends = !request->is_old && !request->answer.has_begun && !request->ending;
+  bool ok = !reply.failed && (!sends || bytes_move(&request->out, &reply.bytes));
+  if (sends) request->is_continued = true; /* bytes go before the response */
+  unlock(L, request, sends);
+  bytes_free(&reply.bytes);
+  if (!ok) return luaL_error(L, "not enough memory");
+  lua_pushboolean(L, true);
+  return 1;
+}
+
 /* request:upgrade(name, value, ...) -> true | false, name or nil: a response with status 101 and these headers;
    Connection is added. From then on `read`, `write` and `finish` are for the bytes of the other protocol; EVENT_BODY
    follows the first ones. Raises unless the client offers another protocol and there is no response yet. */
@@ -430,20 +461,29 @@ bool request_finish(Request *request, bool is_cut) {
   return true;
 }
 
-/* request:finish(is_cut) -> whether it is complete: the response ends. If `is_cut`, or if bytes are missing to its
-   length, the client sees that it is incomplete. Without a response the client gets status 500. */
+/* request:finish(is_cut, name, value, ...) -> whether it is complete: the response ends, if it has chunks with these
+   trailers, which Lua has checked. If `is_cut`, or if bytes are missing to its length, the client sees that it is
+   incomplete. Without a response the client gets status 500. */
 static int finish(lua_State *L) {
   Request *request = request_at(L);
   bool is_cut = lua_toboolean(L, 2) || (request->promised && request->promised != UINT64_MAX);
+  check_strings(L, 3);
+  Reply reply = {0}; /* the last chunk */
+  reply_add(&reply, "0\r\n", 3);
+  for (int at = 3, top = lua_gettop(L); at < top; at += 2)
+    reply_field(&reply, lua_tostring(L, at), lua_tostring(L, at + 1));
+  reply_end(&reply);
   lock(request);
   bool ends_chunks = request->has_chunks && !is_cut && !request->answer.is_done;
-  if (ends_chunks && !bytes_add(&request->out, "0\r\n\r\n", 5)) is_cut = true;
+  if (ends_chunks && (reply.failed || !bytes_move(&request->out, &reply.bytes))) is_cut = true;
+  bytes_free(&reply.bytes);
   unlock(L, request, request_finish(request, is_cut));
   lua_pushboolean(L, !is_cut);
   return 1;
 }
 
-const luaL_Reg answer_methods[] = {
-    {"head", head},       {"headers", headers},  {"is_plain", is_plain}, {"is_old", is_old},
-    {"read", read_body},  {"why", why_ended},    {"respond", respond},   {"respond_file", respond_file},
-    {"upgrade", upgrade}, {"write", write_body}, {"finish", finish},     {NULL, NULL}};
+const luaL_Reg answer_methods[] = {{"head", head},       {"headers", headers},  {"is_plain", is_plain},
+                                   {"is_old", is_old},   {"read", read_body},   {"trailers", trailers},
+                                   {"why", why_ended},   {"respond", respond},  {"respond_file", respond_file},
+                                   {"upgrade", upgrade}, {"write", write_body}, {"finish", finish},
+                                   {NULL, NULL}};

@@ -106,9 +106,9 @@ static int after(Chunks *chunks, char c) {
 
 bool chunks_are_complete(const Chunks *chunks) { return chunks->state == COMPLETE; }
 
-ptrdiff_t chunks_parse(Chunks *chunks, const char *bytes, size_t size, Slice *piece) {
+ptrdiff_t chunks_parse(Chunks *chunks, const char *bytes, size_t size, Slice *piece, Slice *trailers) {
   size_t at = 0;
-  *piece = (Slice){bytes, 0};
+  *piece = *trailers = (Slice){bytes, 0};
   while (at < size && chunks->state != COMPLETE) {
     if (chunks->state == DATA) {
       size_t n = size - at < chunks->left ? size - at : (size_t)chunks->left;
@@ -117,6 +117,9 @@ ptrdiff_t chunks_parse(Chunks *chunks, const char *bytes, size_t size, Slice *pi
       if (!chunks->left) chunks->state = DATA_CR;
       return (ptrdiff_t)(at + n);
     }
+    bool is_trailer = chunks->state >= TRAILER && chunks->state <= TRAILER_LF;
+    if (is_trailer && !trailers->size) trailers->at = bytes + at;
+    trailers->size += is_trailer;
     int next = after(chunks, bytes[at++]);
     if (next < 0) return -1;
     chunks->state = next;

@@ -7,7 +7,7 @@
 
 #include "http/server/slice.h"
 
-/* The limits, in bytes, for all chunk extensions of a body together, and for its trailers. Both are dropped. */
+/* The limits, in bytes, for all chunk extensions of a body together, which are dropped, and for its trailers. */
 enum { CHUNKS_EXTENSIONS = 4096, CHUNKS_TRAILERS = 8192 };
 
 /* Begins as zeros. */
@@ -20,8 +20,9 @@ typedef struct Chunks {
 } Chunks;
 
 /* Parses bytes until it finds a piece of the body, or to their end. *piece then points to that piece within `bytes`, or
-   is empty. Returns how many bytes were parsed, or -1 if they break the rules or a limit. */
-ptrdiff_t chunks_parse(Chunks *chunks, const char *bytes, size_t size, Slice *piece);
+   is empty; *trailers to those bytes of the lines behind the last chunk that are among them. Returns how many bytes were
+   parsed, or -1 if they break the rules or a limit. */
+ptrdiff_t chunks_parse(Chunks *chunks, const char *bytes, size_t size, Slice *piece, Slice *trailers);
 
 /* Whether the body is complete. */
 bool chunks_are_complete(const Chunks *chunks);

@@ -58,6 +58,9 @@ typedef struct ConnUser {
   /* Called with bytes of the body. Returns how many it takes; if not all, `advance` passes the rest again. */
   size_t (*body)(struct Conn *conn, const char *bytes, size_t size);
 
+  /* Called with bytes of the lines behind a body in chunks; may be NULL. */
+  void (*trailers)(struct Conn *conn, Slice bytes);
+
   /* Called when the body is complete; not called for a request without a body. */
   void (*whole)(struct Conn *conn);
 

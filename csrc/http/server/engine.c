@@ -24,23 +24,22 @@ bool engine_open(Engine *engine, const Place *place, Wakeup *wakeup, char *why, 
   Hub *hub = &engine->hub;
   engine->shares = place->shares;
   engine->is_given = place->fd >= 0;
-  engine->fd = listen_at(place, &engine->port, why, size);
-  if (engine->fd < 0) return false;
-  listen_limit_unread(engine->fd, hub->limits.idle / CLOCK_MS);
+  engine->own = listen_at(place, why, size);
+  if (engine->own.fd < 0) return false;
+  listen_limit_unread(engine->own.fd, hub->limits.idle / CLOCK_MS);
   hub->wakeup = wakeup;
   hub->now = clock_ns();
   hub->timers.tick = timers_tick(hub->now);
   random_seed(&engine->seed, (uint64_t)hub->now ^ (uint64_t)(uintptr_t)engine);
   if (!poller_open(&hub->poller)) return false;
-  engine->is_watched = poller_add(&hub->poller, &engine->listener, engine->fd, POLLER_IN);
+  engine->is_watched = poller_add(&hub->poller, &engine->listener, engine->own.fd, POLLER_IN);
   return engine->is_watched && poller_add(&hub->poller, &engine->news, wakeup_fd(wakeup), POLLER_IN);
 }
 
 static void stop_listening(Engine *engine) {
   if (engine->is_watched) poller_remove(&engine->hub.poller, &engine->listener);
   engine->is_watched = false;
-  if (engine->fd >= 0) (void)close(engine->fd);
-  engine->fd = -1;
+  listen_end(&engine->own);
 }
 
 void engine_sweep(Engine *engine) {
@@ -95,7 +94,7 @@ static void meet(Engine *engine, int fd, const Peer *peer) {
 static int accept_some(Engine *engine) {
   Peer peer;
   int n = 0, fd;
-  while (n < ACCEPTS && (fd = listen_accept(engine->fd, &peer)) >= 0) {
+  while (n < ACCEPTS && (fd = listen_accept(engine->own.fd, &peer)) >= 0) {
     meet(engine, fd, &peer);
     n++;
   }
@@ -108,8 +107,8 @@ static int accept_some(Engine *engine) {
 }
 
 static void watch_again(Engine *engine) {
-  if (engine->is_watched || engine->fd < 0 || engine->hub.drains || engine->hub.now < engine->again) return;
-  engine->is_watched = poller_add(&engine->hub.poller, &engine->listener, engine->fd, POLLER_IN);
+  if (engine->is_watched || engine->own.fd < 0 || engine->hub.drains || engine->hub.now < engine->again) return;
+  engine->is_watched = poller_add(&engine->hub.poller, &engine->listener, engine->own.fd, POLLER_IN);
   if (!engine->is_watched) engine->again = engine->hub.now + PAUSE; /* uncovered: no memory */
 }
 
@@ -122,9 +121,9 @@ void engine_drain(Engine *engine) {
   engine->until = hub->now + DRAIN;
   for (Link *link = hub->conns.first; link; link = list_next(&hub->conns, link))
     CONTAINER_OF(link, Conn, link)->keeps = false;
-  if (engine->fd < 0) return;
+  if (engine->own.fd < 0) return;
   if (engine->shares) {
-    listen_turn_away(engine->fd);
+    listen_turn_away(engine->own.fd);
     return;
   }
   while (!engine->is_given && accept_some(engine) == ACCEPTS) continue;
@@ -144,7 +143,9 @@ static void end_idle(Engine *engine) {
   }
 }
 
-bool engine_is_drained(const Engine *engine) { return engine->hub.drains && engine->fd < 0 && engine->hub.nconns == 0; }
+bool engine_is_drained(const Engine *engine) {
+  return engine->hub.drains && engine->own.fd < 0 && engine->hub.nconns == 0;
+}
 
 /* ---- the loop ---- */
 
@@ -154,7 +155,7 @@ static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 static int time_to_wait(const Engine *engine, int ms) {
   const Hub *hub = &engine->hub;
   int64_t due = timers_due(&hub->timers);
-  if (engine->fd >= 0 && !engine->is_watched) due = earlier(due, engine->again);
+  if (engine->own.fd >= 0 && !engine->is_watched) due = earlier(due, engine->again);
   if (hub->drains) due = earlier(due, engine->until);
   if (due == INT64_MAX) return ms;
   int64_t left = due <= hub->now ? 0 : (due - hub->now) / CLOCK_MS + 1;

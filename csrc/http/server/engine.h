@@ -11,8 +11,7 @@ enum { ENGINE_COUNTS = 4096 };
 
 typedef struct Engine {
   Hub hub;                        /* the connections */
-  int port;                       /* of the socket that listens */
-  int fd;                         /* that socket; -1: none */
+  Listening own;                  /* what listens */
   bool shares;                    /* other processes listen on its port, too */
   bool is_given;                  /* the program was given the socket: other processes may have it too */
   bool is_watched;                /* the poller watches it */

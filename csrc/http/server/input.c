@@ -61,9 +61,9 @@ static size_t take_length(Conn *conn, const char *bytes, size_t size) {
 
 /* A piece of a chunk that the user does not take at once is parsed again later. */
 static size_t take_chunks(Conn *conn, const char *bytes, size_t size) {
-  Slice piece;
+  Slice piece, trailers;
   Chunks before = conn->chunks;
-  ptrdiff_t n = chunks_parse(&conn->chunks, bytes, size, &piece);
+  ptrdiff_t n = chunks_parse(&conn->chunks, bytes, size, &piece, &trailers);
   if (n < 0) {
     conn_refuse(conn, 400, "400: the chunks of the body are malformed\n", END_WRONG);
     return 0;
@@ -77,9 +77,11 @@ static size_t take_chunks(Conn *conn, const char *bytes, size_t size) {
   if (taken < piece.size) {
     size_t done = (size_t)(piece.at - bytes) + taken;
     conn->chunks = before;
-    (void)chunks_parse(&conn->chunks, bytes, done, &piece);
+    (void)chunks_parse(&conn->chunks, bytes, done, &piece, &trailers);
     return done;
   }
+  if (trailers.size && conn->request && conn->hub->user->trailers) conn->hub->user->trailers(conn, trailers);
+  if (conn->is_closed) return (size_t)n; /* seldom covered: only when memory runs out */
   if (chunks_are_complete(&conn->chunks)) complete_body(conn);
   return (size_t)n;
 }

@@ -12,7 +12,7 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <linux/filter.h>
@@ -22,6 +22,7 @@ typedef union Address {
   struct sockaddr any;    /* its family */
   struct sockaddr_in v4;  /* AF_INET */
   struct sockaddr_in6 v6; /* AF_INET6 */
+  struct sockaddr_un un;  /* AF_UNIX */
 } Address;
 
 /* Reads a numeric address; returns its size, or 0. */
@@ -49,40 +50,96 @@ static bool take_port(int fd, const Place *place, const Address *address, sockle
          bind(fd, &address->any, size) == 0 && listen(fd, SOMAXCONN) == 0;
 }
 
-/* The port of a socket; 0 if it is not a TCP socket. */
-static int port_of(int fd) {
+/* Reads port or path of a socket; false if it is not one of TCP, or a Unix socket with a path. */
+static bool describe_own(Listening *own) {
   Address address = {.any.sa_family = AF_UNSPEC};
   int type = 0;
   socklen_t size = sizeof address, type_size = sizeof type;
-  bool ok = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0 && type == SOCK_STREAM &&
-            getsockname(fd, &address.any, &size) == 0;
-  if (ok && address.any.sa_family == AF_INET) return ntohs(address.v4.sin_port);
-  if (ok && address.any.sa_family == AF_INET6) return ntohs(address.v6.sin6_port);
-  return 0;
+  bool ok = getsockopt(own->fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0 && type == SOCK_STREAM &&
+            getsockname(own->fd, &address.any, &size) == 0;
+  if (ok && address.any.sa_family == AF_INET) own->port = ntohs(address.v4.sin_port);
+  if (ok && address.any.sa_family == AF_INET6) own->port = ntohs(address.v6.sin6_port);
+  if (ok && address.any.sa_family == AF_UNIX) memcpy(own->path, address.un.sun_path, PATH_SIZE - 1);
+  return own->port != 0 || *own->path;
 }
 
-static int take_given(int fd, int *port, char *why, size_t size) {
-  *port = port_of(fd);
-  if (*port && prepare(fd) && listen(fd, SOMAXCONN) == 0) return fd;
-  (void)snprintf(why, size, "descriptor %d is not a TCP socket with a port, such as systemd passes", fd);
-  return -1;
+static bool take_given(Listening *own, char *why, size_t size) {
+  if (describe_own(own) && prepare(own->fd) && listen(own->fd, SOMAXCONN) == 0) return true;
+  (void)snprintf(why, size, "descriptor %d is not a TCP socket with a port, or a Unix socket, such as systemd passes",
+                 own->fd);
+  own->fd = -1; /* the caller's */
+  return false;
 }
 
-int listen_at(const Place *place, int *port, char *why, size_t size) {
-  if (place->fd >= 0) return take_given(place->fd, port, why, size);
+/* Whether the file is a Unix socket to which nobody listens: its program has ended without removing it. */
+static bool is_left_over(const Address *address) {
+  struct stat info;
+  if (lstat(address->un.sun_path, &info) != 0 || !S_ISSOCK(info.st_mode)) return false;
+  int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  bool is = fd >= 0 && prepare(fd) && connect(fd, &address->any, sizeof address->un) != 0 && errno == ECONNREFUSED;
+  if (fd >= 0) (void)close(fd);
+  return is;
+}
+
+static bool bind_path(int fd, const Address *address) {
+  if (bind(fd, &address->any, sizeof address->un) == 0) return true;
+  if (errno != EADDRINUSE) return false;
+  bool is_free = is_left_over(address) && unlink(address->un.sun_path) == 0;
+  errno = EADDRINUSE;
+  return is_free && bind(fd, &address->any, sizeof address->un) == 0;
+}
+
+static bool take_path(Listening *own, const Place *place, char *why, size_t size) {
+  Address address = {.un.sun_family = AF_UNIX};
+  if (strlen(place->path) >= PATH_SIZE) {
+    (void)snprintf(why, size, "the path of a Unix socket has at most %d bytes: %s", PATH_SIZE - 1, place->path);
+    return false;
+  }
+  memcpy(address.un.sun_path, place->path, strlen(place->path));
+  memcpy(own->path, address.un.sun_path, PATH_SIZE);
+  own->fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (own->fd >= 0 && prepare(own->fd) && bind_path(own->fd, &address)) {
+    own->has_made = true;
+    if ((place->mode < 0 || chmod(place->path, (mode_t)place->mode) == 0) && listen(own->fd, SOMAXCONN) == 0)
+      return true; /* no client could connect before */
+  }
+  if (errno == EADDRINUSE)
+    (void)snprintf(why, size, "%s is taken: another program listens there, or it is no socket", place->path);
+  else (void)snprintf(why, size, "cannot listen at %s: %s", place->path, strerror(errno));
+  return false;
+}
+
+static bool take_address(Listening *own, const Place *place, char *why, size_t size) {
   Address address;
   socklen_t length = parse(place->address, place->port, &address);
   if (!length) {
     (void)snprintf(why, size, "%s is not a numeric address, such as 127.0.0.1, 0.0.0.0 or ::1", place->address);
-    return -1;
+    return false;
   }
-  int fd = socket(address.any.sa_family, SOCK_STREAM, 0);
-  if (fd >= 0 && take_port(fd, place, &address, length) && (*port = port_of(fd)) != 0) return fd;
+  own->fd = socket(address.any.sa_family, SOCK_STREAM, 0);
+  if (own->fd >= 0 && take_port(own->fd, place, &address, length) && describe_own(own)) return true;
   if (errno == EADDRINUSE)
     (void)snprintf(why, size, "port %d of %s is taken by another program", place->port, place->address);
   else (void)snprintf(why, size, "cannot listen on port %d of %s: %s", place->port, place->address, strerror(errno));
-  if (fd >= 0) (void)close(fd);
-  return -1;
+  return false;
+}
+
+Listening listen_at(const Place *place, char *why, size_t size) {
+  Listening own = {.fd = place->fd};
+  bool ok = place->fd >= 0 ? take_given(&own, why, size)
+            : place->path  ? take_path(&own, place, why, size)
+                           : take_address(&own, place, why, size);
+  if (!ok) listen_end(&own);
+  return own;
+}
+
+void listen_end(Listening *own) {
+  Address address = {.un.sun_family = AF_UNIX};
+  memcpy(address.un.sun_path, own->path, PATH_SIZE);
+  if (own->fd >= 0) (void)close(own->fd);
+  if (own->has_made && is_left_over(&address)) (void)unlink(own->path);
+  own->fd = -1;
+  own->has_made = false;
 }
 
 void listen_limit_unread(int fd, int64_t ms) {
@@ -112,7 +169,9 @@ void listen_turn_away(int fd) {
 static void describe(const Address *address, Peer *peer) {
   const void *bytes = &address->v4.sin_addr;
   uint32_t v4 = 0;
-  *peer = (Peer){.network = 0};
+  *peer = (Peer){.network = 0, .address = "unix:", .is_local = true};
+  if (address->any.sa_family == AF_UNIX) return;
+  peer->is_local = false;
   if (address->any.sa_family == AF_INET6) {
     bytes = &address->v6.sin6_addr;
     memcpy(&peer->network, bytes, sizeof peer->network);

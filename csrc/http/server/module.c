@@ -86,16 +86,19 @@ static Limits read_limits(lua_State *L) {
                   .request = time_of(L, "timeout")};
 }
 
-/* start(settings, channel, handler, context) -> server, port | nil, message. `settings` has all options of http.serve.
-   The handler must not park. It is called with a light userdata that identifies a request, its events, for a new
-   request its userdata, and for EVENT_CUT a message; and with false when the server has drained. `context`: nil, or a
-   runnel.tls.core context. */
+/* start(settings, channel, handler, context) -> server, port or path | nil, message. `settings` has all options of
+   http.serve. The handler must not park. It is called with a light userdata that identifies a request, its events, for a
+   new request its userdata, and for EVENT_CUT a message; and with false when the server has drained. `context`: nil, or
+   a runnel.tls.core context. */
 static int start(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TFUNCTION);
   lua_settop(L, 4);
   lua_getfield(L, 1, "host");
+  lua_getfield(L, 1, "path");
   Place place = {.address = luaL_checkstring(L, 5),
+                 .path = luaL_optstring(L, 6, NULL),
+                 .mode = (int)number_of(L, "mode"),
                  .port = (int)number_of(L, "port"),
                  .fd = (int)number_of(L, "fd"),
                  .shares = has(L, "reuseport")};
@@ -121,7 +124,9 @@ static int start(lua_State *L) {
   }
   char why[256];
   if (server_start(server, &place, why, sizeof why)) {
-    lua_pushinteger(L, server->engine.port);
+    const Listening *own = &server->engine.own;
+    if (own->port) lua_pushinteger(L, own->port);
+    else lua_pushstring(L, own->path);
     return 2;
   }
   handle_close(L, -1, SERVER_TYPE);

@@ -11,7 +11,7 @@
 
 /* Statuses and their texts, a line each. */
 static const char reasons[] =
-    "101 Switching Protocols\n200 OK\n201 Created\n202 Accepted\n203 Non-Authoritative Information\n204 No Content\n"
+    "101 Switching Protocols\n103 Early Hints\n200 OK\n201 Created\n202 Accepted\n203 Non-Authoritative Information\n204 No Content\n"
     "205 Reset Content\n206 Partial Content\n300 Multiple Choices\n"
     "301 Moved Permanently\n302 Found\n303 See Other\n304 Not Modified\n307 Temporary Redirect\n308 Permanent "
     "Redirect\n"

@@ -7,6 +7,7 @@ static void tell(Request *request, unsigned events) { events_add(&request->serve
 static void free_request(void *object) {
   Request *request = (Request *)object;
   bytes_free(&request->in);
+  bytes_free(&request->trailers);
   bytes_free(&request->out);
   part_close(&request->part);
   handle_release(request->server);
@@ -90,6 +91,16 @@ static size_t take_body(Conn *conn, const char *bytes, size_t size) {
   return 0;
 }
 
+static void take_trailers(Conn *conn, Slice bytes) {
+  Request *request = (Request *)conn->request;
+  server_lock(request->server);
+  bool ok = bytes_add(&request->trailers, bytes.at, bytes.size);
+  server_unlock(request->server);
+  if (ok) return;
+  conn_end_request(conn, END_MEMORY); /* seldom covered: as in take_body */
+  conn_close(conn);
+}
+
 static void complete_body(Conn *conn) {
   Request *request = (Request *)conn->request;
   server_lock(request->server);
@@ -163,5 +174,10 @@ static void refused(Conn *conn, unsigned status) {
   server_unlock(server);
 }
 
-const ConnUser request_user = {
-    .begin = begin, .body = take_body, .whole = complete_body, .pull = pull, .ended = end, .refused = refused};
+const ConnUser request_user = {.begin = begin,
+                               .body = take_body,
+                               .trailers = take_trailers,
+                               .whole = complete_body,
+                               .pull = pull,
+                               .ended = end,
+                               .refused = refused};

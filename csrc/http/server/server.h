@@ -92,6 +92,7 @@ typedef struct Request {
   bool wants_room;       /* a go block waits until it can write */
   Ending ending;         /* whether and why the server has ended it */
   Bytes in;              /* bytes of the request's body that Lua has not taken */
+  Bytes trailers;        /* the lines behind a body in chunks */
   Bytes out;             /* bytes of the response that the connection has not taken */
   Part part;             /* of a file: what follows them */
   int part_error;        /* Conn.part_error, with EVENT_CUT */
@@ -103,7 +104,7 @@ static inline void server_unlock(Server *server) { (void)pthread_mutex_unlock(&s
 
 /* ---- thread.c ---- */
 
-/* Starts a server; engine.port is then its port. module.c has set its Handle, limits and certificates; all other fields
+/* Starts a server; engine.own then says where it listens. module.c has set its Handle, limits and certificates; all other fields
    are zero. Returns false, with a message in `why`, on failure; server_stop must be called then, too. */
 bool server_start(Server *server, const Place *place, char *why, size_t size);
 

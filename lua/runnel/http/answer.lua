@@ -100,7 +100,7 @@ local function pump(req, ch, status, headers)
     elseif err ~= nil then
       error(err, 0) -- the response is cut, so that the client sees that it is incomplete
     else
-      if not lib_request:finish(false) then wrong("the body is shorter than its header Content-Length says") end
+      if not lib_request:finish(false, table.unpack(req.sent_trailers or {})) then wrong("the body is shorter than its header Content-Length says") end
       return
     end
   end

@@ -58,6 +58,9 @@ function Source:head() return self.method, self.target, "127.0.0.1" end
 
 function Source:headers() return self.lines end
 
+-- The client sends no trailers.
+function Source.trailers() return "" end
+
 -- The next piece of the body; false after the last one.
 function Source:read()
   if self.pieces then return self.pieces() or false end
@@ -97,6 +100,7 @@ local function source_of(url, settings)
   return setmetatable({
     method = settings.method or "GET", target = target, lines = lines, body = body,
     pieces = settings.source and upload.pieces(settings),
+    path = settings.libcurl and settings.libcurl.unix_socket_path,
   }, Source)
 end
 
@@ -176,6 +180,16 @@ local function follow(url, settings, streams)
   end
 end
 
+-- The same, within its time.
+local function within(url, settings, streams)
+  if not settings.timeout then return follow(url, settings, streams) end
+  local results, err = time_limit.new(responses.host(url) .. ": no response", settings.timeout):call(nil, follow,
+    url, settings, streams)
+  if results then return results[1], results[2] end
+  if not timed_out.is_timeout(err) then error(err, 0) end
+  return nil, err
+end
+
 ---Passes a request to the function.
 ---@param url string
 ---@param settings runnel.http.Settings
@@ -183,12 +197,10 @@ end
 ---@return runnel.http.Response? response
 ---@return any err
 function fakes.request(url, settings, streams)
-  if not settings.timeout then return follow(url, settings, streams) end
-  local results, err = time_limit.new(responses.host(url) .. ": no response", settings.timeout):call(nil, follow,
-    url, settings, streams)
-  if results then return results[1], results[2] end
-  if not timed_out.is_timeout(err) then error(err, 0) end
-  return nil, err
+  local began = core.now()
+  local response, err = within(url, settings, streams)
+  if response then responses.set_timing(response, core.now() - began) end
+  return response, err
 end
 
 return fakes

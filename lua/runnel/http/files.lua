@@ -20,8 +20,8 @@ local files = {}
 local MANY <const>, LONG <const> = 1000, 200
 
 local kinds = check.kinds
-local OPTIONS = { dotfiles = kinds.boolean, headers = kinds.table, index = true, precompressed = kinds.boolean,
-  symlinks = kinds.boolean, types = kinds.table }
+local OPTIONS = { dotfiles = kinds.boolean, headers = kinds.table, index = true, list = kinds.boolean,
+  precompressed = kinds.boolean, symlinks = kinds.boolean, types = kinds.table }
 
 -- Compressed forms of a file, the shortest one first.
 local FORMS <const> = { { name = "zstd", ending = ".zst" }, { name = "br", ending = ".br" },
@@ -30,6 +30,7 @@ local FORMS <const> = { { name = "zstd", ending = ".zst" }, { name = "br", endin
 ---The options of http.files.
 ---@class runnel.http.FilesOptions
 ---@field index? string|false the file that is served for a folder; default "index.html"; false: none
+---@field list? boolean whether a folder without that file is shown as a list of what is in it; default false
 ---@field headers? table<string, string|number|string[]> more headers, such as Cache-Control
 ---@field types? table<string, string> more content types, by the extension of the file's name in lower case
 ---@field dotfiles? boolean whether files and folders whose names begin with a dot are served; default false
@@ -188,6 +189,47 @@ local function add_slash(req, path)
   return 301, { Location = "./" .. path:match "[^/]*$" .. "/" .. query }, "it is a folder\n"
 end
 
+local ESCAPED <const> = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
+
+local function escape(text) return (text:gsub('[&<>"]', ESCAPED)) end
+
+local function percent(c) return ("%%%02X"):format(c:byte()) end
+
+-- What a request for an entry of a folder would get: its name, with a slash for a folder; nil for nothing.
+local function shown(settings, path, entry)
+  local name, kind = entry.name, entry.type
+  if name:sub(1, 1) == "." and not settings.dotfiles then return nil end
+  if kind == "link" or kind == "unknown" then
+    local file, stat = open_slowly(settings, path .. name)
+    if file then file:close() end
+    kind = file and "file" or stat and "directory"
+  end
+  return kind == "directory" and name .. "/" or kind == "file" and name or nil
+end
+
+-- The response with the list of a folder, in the order of the names.
+local function list(settings, path)
+  local lines = { path ~= "" and '<li><a href="../">../</a>\n' or "" }
+  local entries <close> = require("runnel.uv.dir").list(settings.dir .. "/" .. path)
+  local entry, err = entries:take()
+  while entry do
+    local name = shown(settings, path, entry)
+    if name then
+      lines[#lines + 1] = ('<li><a href="./%s">%s</a>\n'):format(name:gsub("[^%w._~/-]", percent), escape(name))
+    end
+    entry, err = entries:take()
+  end
+  if err then
+    if is_absent(err) then return absent() end
+    error(err, 0)
+  end
+  local title = escape("/" .. path)
+  local page = ("<!DOCTYPE html>\n<meta charset=utf-8>\n<title>%s</title>\n<h1>%s</h1>\n<ul>\n%s</ul>\n"):format(title,
+    title, table.concat(lines))
+  return 200, with({ ["Content-Type"] = "text/html; charset=utf-8", ["X-Content-Type-Options"] = "nosniff" },
+    settings.headers), page
+end
+
 -- What is remembered of a path, as the client has sent it: `path`, decoded, or false; and what `describe` adds.
 local function recall(settings, as_sent)
   local known = settings.known[as_sent]
@@ -216,9 +258,13 @@ local function handle(settings, req)
   local file, stat = open(settings, path, plain)
   if not file and stat then
     if path ~= "" and path:sub(-1) ~= "/" then return add_slash(req, as_sent) end
+    local folder = path
+    if settings.index then
+      path = path .. settings.index
+      file, stat = open(settings, path, plain)
+    end
+    if not file and settings.list then return list(settings, folder) end
     if not settings.index then return absent() end
-    path = path .. settings.index
-    file, stat = open(settings, path, plain)
   end
   if not file then return absent() end
   if settings.precompressed then file, stat, known = choose(settings, known, path, file, stat, req.headers or {}) end
@@ -257,7 +303,7 @@ function files.files(dir, opts)
   if dir:sub(1, 1) ~= "/" then dir = uv.cwd() .. "/" .. dir end
   local headers = opts.precompressed and with_vary(opts.headers) or opts.headers
   local settings = { dir = dir, index = index, headers = headers, precompressed = opts.precompressed,
-    types = opts.types, dotfiles = opts.dotfiles, symlinks = opts.symlinks, known = {}, nknown = 0 }
+    list = opts.list, types = opts.types, dotfiles = opts.dotfiles, symlinks = opts.symlinks, known = {}, nknown = 0 }
   return function(req) return handle(settings, req) end
 end
 

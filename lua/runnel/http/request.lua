@@ -4,8 +4,11 @@ local require = require
 local core = require "runnel.core"
 local event_response = require "runnel.http.event_response"
 local guard = require "runnel.internal.guard"
+local check = require "runnel.internal.check"
+local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
 local sign = require "runnel.internal.sign"
+local token = require "runnel.http.token"
 
 -- The longest piece of a body, in bytes.
 local PIECE <const> = 65536
@@ -27,6 +30,7 @@ local request = {}
 ---@field address string of the client; behind a proxy, that of the proxy
 ---@field can_upgrade boolean the client offers another protocol for the connection, by its headers
 ---@field is_upgraded? boolean the connection speaks that protocol: see request.upgrade
+---@field package sent_trailers? string[] names and values in turn
 ---@field package sent_status? integer the status that the server itself has sent, in place of the program
 ---@field package server runnel.http.Server
 ---@field package socket? runnel.http.WebSocketUpgrade of `websocket`
@@ -144,6 +148,50 @@ function Request:form(opts)
   sign.own(self, "req", "form")
   local form, err, status = require("runnel.http.form.form_reader").read(self, opts, request)
   return form, err, status -- no tail call: it would hide the caller's line
+end
+
+-- ---- trailers ----
+
+---The trailers of the request: fields behind a body in chunks, such as a checksum. They are no headers: whoever is
+---between may drop them, and the client may say anything there.
+---@return table<string, string>? fields by name in lower case; nil until the body has been read to its end
+---@return string? err
+function Request:trailers()
+  sign.own(self, "req", "trailers")
+  local text = self.core:trailers()
+  if not text then return nil, "trailers: the body has not come to its end: read it first" end
+  local fields = {}
+  for name, value in text:gmatch "([^:\r\n]+):[ \t]*([^\r\n]-)[ \t]*\r\n" do
+    name = name:lower()
+    fields[name] = fields[name] and fields[name] .. ", " .. value or value
+  end
+  return fields
+end
+
+-- Fields that would change how a message is read, or by whom (RFC 9110, 6.5.1).
+local NO_TRAILERS <const> = {}
+for name in ([[age authorization cache-control connection content-encoding content-length content-range content-type
+  cookie date expect expires host keep-alive location max-forwards pragma proxy-authenticate proxy-authorization range
+  retry-after set-cookie te trailer transfer-encoding upgrade vary warning www-authenticate]]):gmatch "%S+" do
+  NO_TRAILERS[name] = true
+end
+
+---Adds a trailer to the response: a field that is sent behind its body, if that is a channel and is sent in chunks. Call
+---it before the channel closes.
+---@param name string
+---@param value string|number
+function Request:trailer(name, value)
+  sign.own(self, "req", "trailer")
+  if not token.is(name) or NO_TRAILERS[name:lower()] then
+    error(("trailer: the name of a field that may be behind a body expected, got %s"):format(check.describe(name)), 2)
+  end
+  if type(value) ~= "string" and type(value) ~= "number" or tostring(value):find "[%z\1-\8\10-\31\127]" then
+    error(("trailer: %s: a string without control characters, or a number, expected, got %s"):format(name,
+      check.describe(value)), 2)
+  end
+  local list = rawget(self, "sent_trailers") or {}
+  self.sent_trailers, list[#list + 1] = list, name
+  list[#list + 1] = decimal.text(value)
 end
 
 -- ---- events ----

@@ -66,11 +66,12 @@ local function append(before, value) return before and before .. ", " .. value o
 -- also with underscores, which programs behind CGI and WSGI cannot tell from hyphens.
 local function set_forwarded(self, req, sent, kept)
   local known = self.behind_proxy and sent or {}
-  local address, host = req.address or "", sent.host
+  local address, host = req.address or "unix:", sent.host
   local is_secure = req.server and req.server.url:find "^https:"
-  local node = address:find(":", 1, true) and ('"[%s]"'):format(address) or address ~= "" and address or "unknown"
+  if address == "unix:" then address = "unknown" end
+  local node = address:find(":", 1, true) and ('"[%s]"'):format(address) or address
   local proto = is_secure and "https" or "http"
-  kept["x-forwarded-for"] = append(known["x-forwarded-for"], address ~= "" and address or "unknown")
+  kept["x-forwarded-for"] = append(known["x-forwarded-for"], address)
   kept["x-forwarded-host"] = known["x-forwarded-host"] or host
   kept["x-forwarded-proto"] = known["x-forwarded-proto"] or proto
   kept["x-real-ip"] = known["x-real-ip"]
@@ -145,7 +146,7 @@ local function pass_on(self, req, url)
     source, size = req:pieces(), math.tointeger(tonumber(sent["content-length"]))
   end
   local settings = options.forward(self.settings, req.method, headers_of(self, req), source, size)
-  local ch, head = client.forward(url, settings)
+  local ch, head = client.forward("proxy", url, settings, 2)
   local transfer <close> = setmetatable({ ch = ch }, Transfer)
   local res, err = head()
   if not res then return fail(self, req, err) end
@@ -218,14 +219,15 @@ end
 ---@param opts? runnel.http.ProxyOptions
 ---@return fun(req: runnel.http.Request): integer, table?, any
 function reverse_proxy.proxy(url, opts)
-  local own, others = {}, { idle = IDLE }
+  local own, all = {}, { idle = IDLE }
   if type(opts) ~= "table" then check.options(opts, OPTIONS, "proxy") end -- raises, unless it is nil
   for name, value in pairs(opts or {}) do
-    if OPTIONS[name] then own[name] = value else others[name] = value end
+    all[name] = value
+    if OPTIONS[name] then own[name] = value end
   end
   check.options(own, OPTIONS, "proxy")
-  others.idle = own.idle == nil and IDLE or own.idle or nil
-  local _, settings = options.read("proxy", url, others, 2)
+  all.idle = all.idle or nil -- false: no limit
+  local _, settings = options.read("proxy", url, all, 2)
   local base = url:match "^[hH][tT][tT][pP][sS]?://[^/?#@%s][^?#@%s]*$"
   if not base then
     error(('proxy: a URL such as "http://127.0.0.1:9000" expected, without a query and a password, got %q'):format(url),

@@ -42,7 +42,7 @@ local kinds = check.kinds
 local OPTIONS <const> = {
   host = true, reuseport = kinds.boolean, tls = true, max = kinds.integer(0), max_header = kinds.integer(256),
   max_connections = kinds.integer(1), max_per_address = kinds.integer(1), max_requests = kinds.integer(1),
-  min_rate = kinds.integer(0), fd = kinds.integer(0), header_timeout = kinds.ms(1), idle = kinds.ms(1), timeout = true,
+  min_rate = kinds.integer(0), mode = kinds.integer(0), fd = kinds.integer(0), header_timeout = kinds.ms(1), idle = kinds.ms(1), timeout = true,
   drain_on_term = kinds.boolean,
 }
 
@@ -70,11 +70,13 @@ local server = { opened = 0, living = setmetatable({}, { __mode = "v" }) }
 ---@field reuseport? boolean other processes may listen on the port at the same time
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once, as usual; otherwise the server drains first
 ---@field fd? integer a listening socket that was passed to the program, in place of host and port
+---@field mode? integer of the file of a Unix socket, as in tonumber("660", 8): who may connect
 ---@field tls? runnel.tls.Context|runnel.tls.ServerOptions certificates: the server speaks HTTPS
 
 ---A listening server. It stays open until it is closed, even if it is unreachable.
 ---@class runnel.http.Server
----@field port integer the TCP port
+---@field port? integer the TCP port; nil: it is a Unix socket
+---@field path? string of the Unix socket
 ---@field url string of its root, as in http://127.0.0.1:8080/
 ---@field package max_header integer bytes
 ---@field package number integer in the order in which they were opened
@@ -200,17 +202,37 @@ end
 
 Server.__close = Server.close
 
-function Server:__tostring() return ("http server: %s%s"):format(self.url, self.core and "" or " (closed)") end
+function Server:__tostring()
+  return ("http server: %s%s"):format(self.path or self.url, self.core and "" or " (closed)")
+end
 
 ---What an open server has counted (csrc/http/server/tally.h).
 ---@param self runnel.http.Server
 ---@return { statuses: table<integer, integer>, running: integer, seconds: number, times: number[][] }
 function server.tally(self) return self.core:tally() end
 
+-- Checks where to listen.
+local function check_place(place, opts)
+  if type(place) == "string" and place:find("/", 1, true) and not place:find "[\0:]" then
+    for _, name in ipairs { "host", "reuseport" } do
+      if opts and opts[name] ~= nil then error(("serve: %s is for a port, not for a Unix socket"):format(name), 4) end
+    end
+    return
+  end
+  if type(place) == "string" then
+    error(("serve: a port, or the path of a Unix socket, with a slash, expected, got %q"):format(place), 4)
+  end
+  check.integer(place, 0, "serve: port", 5)
+  if place > 65535 then error(("serve: port: at most 65535 expected, got %d"):format(place), 4) end
+  if opts and opts.mode then error("serve: mode is for a Unix socket", 4) end
+end
+
 -- Checks the options; returns the settings for the C module.
-local function read_options(port, opts)
+local function read_options(place, opts)
   check.options(opts, OPTIONS, "serve", 4)
-  local settings = { port = port, fd = -1 }
+  check_place(place, opts)
+  local is_path = type(place) == "string"
+  local settings = { port = is_path and 0 or place, path = is_path and place or nil, fd = -1, mode = -1 }
   for name, value in pairs(DEFAULTS) do settings[name] = value end
   for name, value in pairs(opts or {}) do settings[name] = value end
   if type(settings.host) ~= "string" then
@@ -245,14 +267,12 @@ end
 ---the client goes away, the go block is cancelled.
 ---
 ---The server keeps a script that `runnel` runs, and rn.run(), going until it is closed.
----@param port integer the TCP port; 0 for any that is free
+---@param port integer|string the TCP port; 0 for any that is free; or the path of a Unix socket, with a slash
 ---@param f fun(req: runnel.http.Request): integer, table<string, string|number|string[]>?, any
 ---@param opts? runnel.http.ServeOptions
 ---@return runnel.http.Server? server nil if the port is taken, for example
 ---@return string? err why
 function server.serve(port, f, opts)
-  check.integer(port, 0, "serve: port")
-  if port > 65535 then error(("serve: port: at most 65535 expected, got %d"):format(port), 2) end
   check.callable(f, "serve: f")
   local settings = read_options(port, opts)
   local context, wrong = read_tls(opts)
@@ -266,21 +286,23 @@ function server.serve(port, f, opts)
     max_header = settings.max_header, number = server.opened }, Server)
   local lib_server, number
   if current.world then
-    lib_server, number = current.twin("sim_http").listen(settings.host, port, f, self.timeout, self.drained)
+    lib_server, number = current.twin("sim_http").listen(settings, f, self.drained)
   else
     lib_server, number = lib.start(settings, chan():name "events of an http server",
       function(id, events, lib_request, why) on_events(self, id, events, lib_request, why) end, context)
   end
   if not lib_server then return nil, number end
-  self.core, self.port = lib_server, number
+  if type(number) == "string" then self.path = number else self.port = number end
+  self.core = lib_server
   if current.world then lib_server.owner = self end -- which SIGTERM drains, also if the program has no reference to it
   if not current.world then server.living[self.number] = self end
   local host = settings.host
   if host:find(":", 1, true) then host = "[" .. host .. "]" end
-  self.url = ("%s://%s:%d/"):format(context and "https" or "http", host, number)
+  self.url = ("%s://%s/"):format(context and "https" or "http",
+    self.port and ("%s:%d"):format(host, number) or "localhost")
   if not opts or opts.drain_on_term ~= false then
     self.forget = term.add(self, "http server", {
-      order = term.SERVERS, name = self.url, drain = self.drain, done = self.drained,
+      order = term.SERVERS, name = self.path or self.url, drain = self.drain, done = self.drained,
     })
   end
   return self

@@ -265,7 +265,7 @@ end
 local function read_http()
   local rows = {}
   for id, server in pairs(living.servers or {}) do
-    local name, tally = name_in(active.servers, tostring(server.port)), living.server_tally(server)
+    local name, tally = name_in(active.servers, tostring(server.port or server.path)), living.server_tally(server)
     local row = rows[name] or { requests = {}, running = 0, seconds = 0, times = {} }
     rows[name], row.running = row, row.running + tally.running
     for status, n in pairs(tally.statuses) do

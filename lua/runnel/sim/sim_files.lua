@@ -235,6 +235,14 @@ function ops.rename(host, from, to)
   return true
 end
 
+-- There are no links.
+function ops.realpath(host, path)
+  local full = absolute(path)
+  local inode, err = host.disk:find(full)
+  if not inode then return nil, err end
+  return full
+end
+
 function ops.scandir(host, path)
   local full = absolute(path)
   local fault = may_fail(host, AT_OPEN, path)
@@ -273,7 +281,7 @@ end
 -- How many arguments each has before the callback.
 local ARGUMENTS = {
   open = 3, close = 1, read = 3, write = 3, fsync = 1, ftruncate = 2, fstat = 1, stat = 1, lstat = 1,
-  chmod = 2, unlink = 1, mkdir = 2, rmdir = 1, rename = 2, scandir = 1,
+  chmod = 2, unlink = 1, mkdir = 2, rmdir = 1, realpath = 1, rename = 2, scandir = 1,
 }
 
 for op, n in pairs(ARGUMENTS) do

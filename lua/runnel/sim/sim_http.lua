@@ -81,10 +81,41 @@ local function send_rest(world, what)
   end)
 end
 
+-- The connections of a host to a server, of which http.max_connections limits the number.
+---@class runnel.sim.HttpSlots
+---@field used integer
+---@field freed runnel.Channel<boolean> has a value when there may be a free one
+local Slots = {}
+Slots.__index = Slots
+
+-- A free one again. Whoever gets it tells the next one, since only one value is kept.
+function Slots:free()
+  self.used = self.used - 1
+  self.freed:offer(true)
+end
+
+-- A `<close>` variable that frees a connection, unless that is left to somebody else.
+local Slot = { __close = function(self)
+  if self.slots then self.slots:free() end
+end }
+
+-- Waits until there may be another connection from this host to that server.
+local function wait_for_slot(host, place)
+  local slots = host.requests[place]
+  if not slots then
+    slots = setmetatable({ used = 0, freed = core.chan(1) }, Slots)
+    host.requests[place] = slots
+  end
+  while slots.used >= (host.max_connections or math.huge) do take(slots.freed) end
+  slots.used = slots.used + 1
+  if slots.used < (host.max_connections or math.huge) then slots.freed:offer(true) end
+  return setmetatable({ slots = slots }, Slot)
+end
+
 ---Makes a request, in the running go block.
 ---@param url string
 ---@param req runnel.http.Request as the server's function gets it
----@param what { method: string, target: string, body: any, pieces?: fun(): string?, read: function }
+---@param what { method: string, target: string, body: any, pieces?: fun(): string?, read: function, path?: string }
 ---@return integer? status nil if there is no response
 ---@return any headers or the error
 ---@return any body
@@ -93,9 +124,11 @@ end
 function http.exchange(url, req, what)
   local world = current.world --[[@as runnel.sim.World]]
   local host, port = place_of(url)
-  local place = ("%d %s:%d"):format(internal.host(), host, port)
+  local place = ("%d %s:%d"):format(internal.host(), what.path or host, port)
   local source_error, connected = watch_source(world, what)
-  local opened, err = require("runnel.uv.socket").connect(host, port)
+  local slot <close> = world:here().max_connections and wait_for_slot(world:here(), place) or nil
+  local socket = require "runnel.uv.socket"
+  local opened, err = socket.connect(what.path or host, not what.path and port or nil)
   if source_error() ~= nil then err = source_error() end
   if not opened then return nil, err end
   local attempt <close> = connection.attempt(opened)
@@ -104,7 +137,7 @@ function http.exchange(url, req, what)
   connected(conn)
   world.last_exchange = world.last_exchange + 1
   local id = world.last_exchange
-  req.address = conn:address()
+  req.address = what.path and "unix:" or conn:address()
   local exchange = http.new_exchange(id, req, ("%s:%d: %s"):format(host, port, CUT))
   world.exchanges[id] = exchange
   local lines = conn:lines()
@@ -121,7 +154,12 @@ function http.exchange(url, req, what)
   end
   if core.is_chan(exchange.body) then -- the connection is open until all of the body has come
     attempt.conn = nil
-    internal.on_close(exchange.body, function() conn:close() end)
+    local slots = slot and slot.slots
+    if slot then slot.slots = nil end
+    internal.on_close(exchange.body, function()
+      conn:close()
+      if slots then slots:free() end
+    end)
   end
   return exchange.status, exchange.headers, exchange.body
 end
@@ -171,6 +209,8 @@ end
 
 ---The headers of the request as a list of alternating names and values.
 function Exchange:headers() return self.source:headers() end
+
+function Exchange:trailers() return self.source:trailers() end
 
 ---The next piece of the body of the request; false at the end.
 function Exchange:read(n) return self.source:read(n) end
@@ -323,19 +363,31 @@ function Server:stop()
   for _, block in ipairs(blocks_of(self)) do core.cancel(block, "the server has been closed") end
 end
 
+-- Listens at a path. A Unix socket to which nobody listens any more is replaced, as by the real server.
+local function listen_unix(path, mode)
+  local socket, opts = require "runnel.uv.socket", mode >= 0 and { mode = mode } or nil
+  local conns, err = socket.listen(path, nil, opts)
+  if conns or not err:find "^EADDRINUSE" then return conns, err end
+  local conn, why = socket.connect(path)
+  if conn then conn:close() end
+  if conn or not why:find "^ECONNREFUSED" then return nil, err end
+  require("runnel.uv.loop").uv.fs_unlink(path)
+  return socket.listen(path, nil, opts)
+end
+
 ---Listens on the host that runs.
----@param host string
----@param port integer
+---@param settings { host: string, port: integer, path: string?, mode: integer, timeout: number }
 ---@param handler function
----@param timeout number ms
 ---@param drained runnel.Channel<any> is closed when no connection is left after drain
 ---@return runnel.sim.HttpServer? server
----@return any port or the error
-function http.listen(host, port, handler, timeout, drained)
+---@return any port, path or the error
+function http.listen(settings, handler, drained)
   check.callable(handler, "serve: f")
-  local conns, where = require("runnel.uv.socket").listen(host, port)
+  local conns, where
+  if settings.path then conns, where = listen_unix(settings.path, settings.mode)
+  else conns, where = require("runnel.uv.socket").listen(settings.host, settings.port) end
   if not conns then return nil, where end
-  local self = setmetatable({ handler = handler, timeout = timeout, conns = conns, running = {}, open = 0,
+  local self = setmetatable({ handler = handler, timeout = settings.timeout, conns = conns, running = {}, open = 0,
     drains = false, is_stopped = false, drained = drained }, Server)
   guard.started(guard.go(guard.nothing, nil, accept, self, conns), "http.serve")
   return self, where

@@ -1,0 +1,109 @@
+-- Trailers: fields behind a body in chunks.
+
+local both = require("spec.support.in_world")(it)
+local http_stage = require "spec.support.http.http_stage"
+local raises = require "spec.support.raises"
+local rn = require "runnel"
+local stage = require "spec.support.stage"
+local web = require "spec.support.http.web"
+
+if http_stage.missing then
+  describe("trailers of http.serve", function() pending(http_stage.missing) end)
+  return
+end
+
+local http = require "runnel.http"
+
+local CHUNKED <const> = "Transfer-Encoding: chunked\r\n\r\n"
+
+-- A response in chunks, with trailers.
+local function summed(req)
+  local out = rn.chan()
+  rn.go(function()
+    out:put "abc"
+    req:trailer("X-Sum", 294)
+    req:trailer("X-Text", "a b")
+    out:close()
+  end)
+  return 200, { Trailer = "X-Sum, X-Text" }, out
+end
+
+describe("trailers of http.serve", function()
+  before_each(http_stage.open)
+  after_each(http_stage.close)
+
+  it("of a request can be read once its body has come, and are no headers", function()
+    local early
+    local server <close> = assert(http.serve(0, function(req)
+      early = early or { req:trailers() }
+      local body, list = req:body(), {}
+      for name, value in pairs((assert(req:trailers()))) do list[#list + 1] = name .. "=" .. value end
+      table.sort(list)
+      return 200, nil, ("%s %s %s"):format(body, table.concat(list, ";"), tostring(req.headers["x-a"]))
+    end))
+    local function ask(trailers)
+      local _, body = web.ask(server, "POST /", CHUNKED .. "3\r\nabc\r\n0\r\n" .. trailers .. "\r\n")
+      return body
+    end
+    assert.equal("abc x-a=1, 3;x-b=x: y nil", ask "X-A: 1\r\nX-B:x: y \t\r\nX-A: 3\r\n")
+    assert.equal("abc  nil", ask "")
+    assert.same({ "abc  nil", "abc content-length=9 nil" }, { ask "", ask "Content-Length: 9\r\n" })
+    assert.equal("  nil", (select(2, web.ask(server, "GET /"))))
+    assert.is_nil(early[1])
+    assert.match("read it first", early[2])
+  end)
+
+  it("of a request arrive in pieces of any size, and have a limit", function()
+    local server <close> = assert(http.serve(0, function(req)
+      req:body()
+      return 200, nil, assert(req:trailers())["x-a"]
+    end))
+    local uv = require "runnel.uv"
+    local text = "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" .. CHUNKED .. "0\r\nX-A: " .. ("b"):rep(50)
+      .. "\r\n\r\n"
+    local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+    for i = 1, #text do
+      conn:write(text:sub(i, i))
+      rn.sleep(0)
+    end
+    assert.match(("b"):rep(50) .. "$", table.concat(stage.drain(conn:read())))
+    assert.equal(400, (web.ask(server, "POST /", CHUNKED .. "0\r\nX-A: " .. ("b"):rep(9000) .. "\r\n\r\n")))
+  end)
+
+  it("of a response are sent behind its last chunk, and only if there are chunks", function()
+    local server <close> = assert(http.serve(0, summed))
+    local _, body, headers = web.ask(server, "GET /")
+    assert.equal("3\r\nabc\r\n0\r\nX-Sum: 294\r\nX-Text: a b\r\n\r\n", body)
+    assert.match("Trailer: X%-Sum, X%-Text\r\n", headers)
+    assert.match("\r\n\r\nabc$", web.exchange(server, "GET / HTTP/1.0\r\n\r\n"))
+    assert.equal("", (select(2, web.ask(server, "HEAD /"))))
+    local text = web.exchange(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+      .. "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    local _, n = text:gsub("0\r\nX%-Sum: 294\r\n", "")
+    assert.equal(2, n) -- the connection is in step
+  end)
+
+  both("do not harm a client that does not read them", function()
+    local server <close> = assert(http.serve(0, function(req)
+      assert.same({}, req:body() and req:trailers())
+      return summed(req)
+    end))
+    for _ = 1, 2 do assert.equal("abc", assert(http.request { url = server.url, body = "x" }).body) end
+  end)
+
+  it("are refused if they would change how a message is read", function()
+    local problems = {}
+    local server <close> = assert(http.serve(0, function(req)
+      for _, name in ipairs { "Content-Length", "transfer-encoding", "Set-Cookie", "a b", "" } do
+        raises("^trailer: the name of a field", function() req:trailer(name, "x") end)
+      end
+      for _, value in ipairs { "a\r\nb: c", "\0", {}, true } do
+        raises("^trailer: X: a string without control", function() req:trailer("X", value) end)
+      end
+      problems[1] = true
+      return summed(req)
+    end))
+    assert.equal("abc", assert(http.get(server.url)).body)
+    assert.is_true(problems[1])
+  end)
+end)
