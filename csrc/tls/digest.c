@@ -13,7 +13,7 @@ static EVP_MD_CTX *check(lua_State *L) {
 }
 
 int digest_sha256(lua_State *L) {
-  EVP_MD_CTX **box = (EVP_MD_CTX **)lua_newuserdatauv(L, sizeof *box, 0);
+  EVP_MD_CTX **box = (EVP_MD_CTX **)lua_newuserdatauv(L, sizeof(void *), 0);
   *box = NULL;
   luaL_setmetatable(L, DIGEST);
   *box = EVP_MD_CTX_new();

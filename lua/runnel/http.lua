@@ -12,8 +12,8 @@ local json = require "runnel.json"
 
 -- The module of each function.
 local HOMES = {
-  get = "client", request = "client", stream = "client", download = "download", cookies = "client", fake = "client", close_idle = "client",
-  max_connections = "client",
+  get = "client", request = "client", stream = "client", cookies = "client", fake = "client", close_idle = "client",
+  max_connections = "client", download = "download",
   basic_auth = "middleware.basic_auth", compress = "middleware.compress", cors = "middleware.cors",
   limit = "middleware.limit", within = "middleware.within",
   cookie = "cookie", events = "events",

@@ -115,26 +115,30 @@ local PLACE = {
   elsewhere = { "inside a coroutine of your own within a go block: only the go block itself can park", "" },
   c = { "across a C call (a metamethod, table.sort, string.gsub, or another C function that called back)",
     "do it before that call, and let the function use what it has got; or " },
-  pcall = { "in pcall in Lua 5.1", "call the function in a go block, and take its result and error: rn.go(f):take(); or " },
+  pcall = { "in pcall in Lua 5.1",
+    "call the function in a go block, and take its result and error: rn.go(f):take(); or " },
   iterator = { "in an iterator or a metamethod in Lua 5.1", "in place of for v in ch do, write local v = ch:take() "
     .. "while v ~= nil do ... v = ch:take() end; elsewhere do it before that call; or " },
 }
 local function impossible(what, place)
-  return ("%s would have to wait, which is impossible %s: %suse offer or poll, or put_async or take_async, or do it in a "
-    .. "go block of its own (rn.go)"):format(what, place[1], place[2])
+  return ("%s would have to wait, which is impossible %s: %suse offer or poll, or put_async or take_async, or do it in "
+    .. "a go block of its own (rn.go)"):format(what, place[1], place[2])
 end
 local function cannot_wait(what, place) raise("%s", impossible(what, place)) end
 
 -- Lua 5.1 and 5.2 do not tell whether a coroutine can yield. In 5.2 one tries. In 5.1 it cannot below a C function, for
--- which the stack is searched; nor in an iterator or a metamethod, which the stack does not show: the yield raises
--- `refusal`, which no pcall can have caught then, and which the scheduler replaces.
+-- which the upper part of the stack is searched; nor in an iterator or a metamethod, which the stack does not show: the
+-- yield raises `refusal`, which no pcall can have caught then, and which the scheduler replaces. LuaJIT in OpenResty
+-- has no isyieldable, and coroutines of its own.
 local refusal, asked -- asked: what the operation is called that looks whether it can wait
-if not isyieldable then
+if not isyieldable and rawget(_G, "jit") then
+  function isyieldable() return true end
+elseif not isyieldable then
   local yield, _ = co_yield, nil
   _, _, refusal = co_resume(co_create(function() return pcall(yield) end))
   function isyieldable()
     local level, info = 4, refusal and getinfo(4, "lf") -- above: functions of this file
-    while info do
+    while info and level < 100 do -- tail calls count in 5.1
       local f = info.currentline < 0 and info.func -- a C function; nil for a tail call
       if f then return false, (f == pcall or f == xpcall) and PLACE.pcall end
       level = level + 1
@@ -1104,7 +1108,7 @@ end
 
 local function got(value, what)
   if value == M then raise("rn.%s: call it with a dot: rn.%s(...)", what, what) end
-  return value == nil and what == "cancel" and "nothing" or M.is_chan(value) and "a channel" or type(value)
+  return value == nil and "nothing" or M.is_chan(value) and "a channel" or type(value)
 end
 local function check_chan(ch, what, usage)
   if getmetatable(ch) == chan then return end
@@ -1203,7 +1207,9 @@ function M.chan(n, xf, ex_handler)
   local kind = type(n)
   if n == nil or n == 0 then return transduced(new_chan("none", 0), xf, ex_handler) end
   if kind == "number" then
-    if n < 0 or n ~= floor(n) or n == huge then raise("chan: a buffer size is an integer of 0 or more, got %s", tostring(n)) end
+    if n < 0 or n ~= floor(n) or n == huge then
+      raise("chan: a buffer size is an integer of 0 or more, got %s", tostring(n))
+    end
     if n > LARGEST then raise("chan: a buffer holds at most %d values", LARGEST) end
     return transduced(new_chan("fixed", n), xf, ex_handler)
   end
@@ -1719,7 +1725,8 @@ local CHECKS = {
     return is_right, ("an integer of at least %d"):format(least)
   end,
 }
--- Checks arguments. Each is described by its kind and its name, as in "chan:from"; "?" after the kind: it may be nil; "*": an option.
+-- Checks arguments. Each is described by its kind and its name, as in "chan:from"; "?" after the kind: it may be nil;
+-- "*": an option.
 local function check(what, names, ...)
   local i = 0
   for kind, optional, name in names:gmatch "(%a+)([?*]?):([^,]*)" do
@@ -1728,7 +1735,8 @@ local function check(what, names, ...)
     if optional == "" or value ~= nil then
       local is_right, expected = CHECKS[kind](value, 1)
       local is_short = kind == "n" and (type(value) == "number" or type(value) == "string")
-      expect(is_right, what .. (name ~= "" and ": " .. name or ""), expected .. (optional == "?" and " or nil" or ""),
+      if optional == "?" then expected = expected .. " or nil" end
+      expect(is_right, what .. (name ~= "" and ": " .. name or ""), expected,
         is_short and describe(value) or article(value))
     end
   end
@@ -1954,8 +1962,8 @@ local function find(m, ch) for i = 1, #m.taps do if m.taps[i].ch == ch then retu
 local function give(m, value)
   local late = {}
   for _, tap in ipairs { unpack(m.taps) } do
-    local accepted = try_put(tap.ch, value)
-    if not accepted then late[#late + 1] = tap end
+    local ok, done = pcall(try_put, tap.ch, value)
+    if not ok then report(done, nil, label(tap.ch)) elseif not done then late[#late + 1] = tap end
   end
   while late[1] do
     local ops, kept = { m.changed }, {}
@@ -2048,7 +2056,7 @@ function M.pub(ch, topic_of, buffer_of)
     local all = {}
     for _, m in next, p.topics do all[#all + 1] = m end
     table.sort(all, function(a, b) return a.number < b.number end)
-    p.ended, p.reason = true, err
+    p.ended, p.reason, p.topics = true, err, {}
     for i, m in ipairs(all) do if i == 1 then pass(m.source, err, ch) else close(m.source, err) end end
     if err ~= nil and not all[1] then keep_error(err, nil, label(ch), p) end
   end)
@@ -2144,7 +2152,7 @@ local function run_jobs(it)
   end
   to:done():take_async(function() close(halt) end)
   delivering = 1
-  spawn(function()
+  local starter = spawn(function()
     while not to.is_closed and not halt.is_closed do
       if busy < it.n and waiting < it.window then
         local value, err
@@ -2158,13 +2166,17 @@ local function run_jobs(it)
     end
     close(queue)
     leave()
-  end).ended = function(ok, _, err)
+  end)
+  function starter.ended(ok, _, err, is_cancellation)
     if ok then return nil end
-    it.reason, it.culprit = err, to
+    if not is_cancellation then it.reason, it.culprit = err, to end
     close(queue)
     leave()
     return to
   end
+  to:done():take_async(function() -- closed by its reader: an iterator may wait
+    if it.next then cancel(starter, "closed") end
+  end)
   return to
 end
 
@@ -2207,7 +2219,8 @@ function M.pipeline_async_unordered(n, to, af, from, closes, opts)
 end
 ---Sends the values of a channel through a transducer, n at a time.
 function M.pipeline(n, to, xf, from, closes, ex_handler)
-  check("pipeline", "n:n,chan:to,call:transducer,chan:from,bool:close,call?:ex_handler", n, to, xf, from, closes, ex_handler)
+  check("pipeline", "n:n,chan:to,call:transducer,chan:from,bool:close,call?:ex_handler", n, to, xf, from, closes,
+    ex_handler)
   return pipeline("pipeline", true, n, to, function(value, result)
     local out = M.chan(1, xf, ex_handler)
     out:put(value)
@@ -2242,6 +2255,7 @@ local function pmap(what, is_ordered, n, f, from, opts)
   function it.ended(job, ok, value, err, is_cancellation)
     if ok and value ~= nil then try_put(job.result, value) end
     local has_failed = (not ok or err ~= nil and value == nil) and not job.is_cancelled
+    if job.is_cancelled then job.go.is_heard = true end -- the error that has cancelled it speaks for it
     if not has_failed or to.is_closed then
       close(job.result)
       return nil

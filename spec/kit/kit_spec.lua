@@ -9,7 +9,7 @@ describe("a C module made of csrc/kit", function()
   setup(function()
     dir = process.directory()
     local parts = { "tests/kit/kit.c" }
-    for _, part in ipairs { "base/clock", "base/thread", "base/wakeup", "kit/events", "kit/handle" } do
+    for _, part in ipairs { "base/clock", "base/loaded", "base/thread", "base/wakeup", "kit/events", "kit/handle" } do
       parts[#parts + 1] = "csrc/" .. part .. ".c"
     end
     local library = dir.path .. "/kit.so"

@@ -2,7 +2,6 @@
 
 local both = require "spec.support.in_world"(it)
 local patience = require "spec.support.patience"
-local rn = require "runnel"
 local uv_stage = require "spec.support.uv_stage"
 
 describe("the watch of a folder", function()
@@ -64,8 +63,7 @@ describe("the watch of a folder", function()
       return ("mv %s %s.old && mkdir -p %s/d && mv %s.old %s/old"):format(path, path, path, path, path)
     end,
     ["is exchanged twice"] = function(path)
-      return ("mkdir %s/e && mv %s/d %s/o && mv %s/e %s/d && mv %s/d %s/e && mv %s/o %s/d"):format(path, path, path, path,
-        path, path, path, path, path)
+      return ("cd %s && mkdir e && mv d o && mv e d && mv d e && mv o d"):format(path)
     end,
   }
   for name, command in pairs(ways) do

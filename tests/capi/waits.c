@@ -269,7 +269,14 @@ static void waiting_is_idle(void) {
 
 enum { SLEEPERS = 12 };
 
-static bool is_pending[SLEEPERS]; /* it sleeps */
+static bool is_pending[SLEEPERS]; /* it sleeps, or will */
+static int begins[SLEEPERS];      /* ms: for how long it sleeps, since the last call of the API; 0: since before */
+
+/* Lua: began(i, ms): the sleeper number i begins. */
+static int began(lua_State *L) {
+  begins[lua_tointeger(L, 1)] = 1 + (int)lua_tointeger(L, 2);
+  return 0;
+}
 
 /* Lua: fired(i): the sleeper number i is due, or was stopped. */
 static int fired(lua_State *L) {
@@ -282,22 +289,24 @@ static int fired(lua_State *L) {
 /* Sleepers of each kind, which are started and stopped at random: a step is never due later than the first of them, and
    the state is idle only if there is none. */
 static void steps_are_due(void) {
-  static const int64_t LATE = 10; /* ms: by how much a timeout may be later than was asked */
-  int64_t latest[SLEEPERS];       /* when it is due, at the latest */
+  int64_t latest[SLEEPERS]; /* when it is due, at the latest: a timeout may be 10 ms later than was asked */
   lua_State *L = open_state();
   inner = new_chan(L, 0);
   memset(is_pending, 0, sizeof is_pending);
+  memset(begins, 0, sizeof begins);
   lua_register(L, "fired", fired);
-  lua(L, "local what = {} function start(i, kind, ms) "
-         "  if kind == 0 then what[i] = rn.go(function() local t <close> = setmetatable({}, {__close = function() "
-         "    fired(i) end}) rn.sleep(ms) end) "
-         "  elseif kind == 1 then what[i] = rn.after(ms, fired, i) "
-         "  else local ch = rn.timeout(ms) what[i] = ch ch:take_async(function() fired(i) end) end end "
-         "function stop(i) if rn.is_chan(what[i]) then if pcall(rn.cancel, what[i]) then rn.step(1) end "
-         "  elseif what[i]:stop() then fired(i) end end");
+  lua_register(L, "began", began);
+  lua(L,
+      "local what = {} function start(i, kind, ms) "
+      "  if kind == 0 then what[i] = rn.go(function() local t <close> = setmetatable({}, {__close = function() "
+      "    fired(i) end}) began(i, ms) rn.sleep(ms) end) "
+      "  elseif kind == 1 then began(i, ms) what[i] = rn.after(ms, fired, i) "
+      "  else began(i, ms + 10) local ch = rn.timeout(ms) what[i] = ch ch:take_async(function() fired(i) end) end end "
+      "function stop(i) if rn.is_chan(what[i]) then if pcall(rn.cancel, what[i]) then rn.step(1) end "
+      "  elseif what[i]:stop() then fired(i) end end");
   for (int n = 0; n < 60; n++) {
     int i = (int)any(SLEEPERS), count = 0;
-    int64_t next = 0, first = INT64_MAX, before = now_us();
+    int64_t next = 0, first = INT64_MAX, before;
     if (n < 40 && !is_pending[i]) {
       unsigned kind = any(3), ms = any(12);
       is_pending[i] = true;
@@ -306,7 +315,7 @@ static void steps_are_due(void) {
       lua_pushinteger(L, kind);
       lua_pushinteger(L, ms);
       lua_call(L, 3, 0);
-      latest[i] = now_us() + (ms + (kind == 2 ? LATE : 0)) * MS;
+      latest[i] = INT64_MAX;
     } else if (any(3) == 0 && is_pending[i]) {
       lua_getglobal(L, "stop");
       lua_pushinteger(L, i);
@@ -317,6 +326,8 @@ static void steps_are_due(void) {
     before = now_us();
     int code = runnel_next(L, &next);
     for (int j = 0; j < SLEEPERS; j++) {
+      if (begins[j]) latest[j] = before + begins[j] * MS;
+      begins[j] = 0;
       count += is_pending[j];
       if (is_pending[j] && latest[j] < first) first = latest[j];
     }

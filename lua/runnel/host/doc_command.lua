@@ -6,7 +6,7 @@ local USAGE <const> = [[
 usage: runnel doc NAME
        runnel doc QUESTION
        runnel doc --json
-Shows what the manual says about a name, as in runnel doc ch:take, or about a question, as in runnel doc close a channel.
+Shows what the manual says about a name, as in runnel doc ch:take, or a question, as in runnel doc close a channel.
 --json writes all functions, methods, options and commands: a list of objects with calls, names, text and options.
 ]]
 

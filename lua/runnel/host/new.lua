@@ -1,5 +1,5 @@
----`runnel new NAME`: writes a project that runs at once: a script, a module, a spec, a Makefile, a rockspec, and files for
----CI and for a container.
+---`runnel new NAME`: writes a project that runs at once: a script, a module, a spec, a Makefile, a rockspec, and files
+---for CI and for a container.
 
 local USAGE <const> = [[
 usage: runnel new NAME
@@ -124,41 +124,41 @@ build = {
   install = { bin = { ["NAME"] = "main.lua" } },
 }
 ]],
-  ["Makefile"] = [[
+  ["Makefile"] = ([[
 # The commands of the project: `make` runs the program, `make check` is what CI runs for each change.
 RUNNEL    ?= runnel
 CONTAINER ?= docker# or podman
 
 .PHONY: run
 run:
-	$(RUNNEL) main.lua README.md
+    $(RUNNEL) main.lua README.md
 
 .PHONY: check lint test
 check: lint test run build
 lint:
-	luacheck .
+    luacheck .
 test:
-	$(RUNNEL) test spec
+    $(RUNNEL) test spec
 
 # One executable file, for machines without runnel.
 .PHONY: build
 build: build/NAME
 build/NAME: main.lua $(wildcard NAME/*.lua)
-	@mkdir -p build
-	$(RUNNEL) build --libraries -o $@ main.lua
+    @mkdir -p build
+    $(RUNNEL) build --libraries -o $@ main.lua
 
 # An image with that file only.
 .PHONY: image
 image: build/NAME
-	$(CONTAINER) build --tag NAME --file Containerfile build
+    $(CONTAINER) build --tag NAME --file Containerfile build
 
 .PHONY: clean
 clean:
-	rm -rf build
-]],
+    rm -rf build
+]]):gsub("\n    ", "\n\t"),
   ["Containerfile"] = [[
-# The image that `make image` builds, of the folder build: the program, on the C library of Debian. If the program was built
-# on a newer system than this one, take a newer one here.
+# The image that `make image` builds, of the folder build: the program, on the C library of Debian. If the program was
+# built on a newer system than this one, take a newer one here.
 FROM debian:stable-slim
 COPY NAME /usr/local/bin/NAME
 USER 65534:65534

@@ -265,7 +265,8 @@ end
 ---@param opts? runnel.http.WebSocketOptions|{ timeout?: number, origin?: string, tls?: true|table, proxy?:
 ---string, proxy_tls?: true|table, unix_socket_path?: string } `timeout`: ms until the handshake is complete, default
 ---10000; `origin`: the header Origin; `tls`: as for uv.connect, for wss; `proxy`: URL of the proxy, "": none; default:
----that of the environment; `proxy_tls`: as `tls`, for a proxy with https; `unix_socket_path`: a Unix socket to connect to
+---that of the environment; `proxy_tls`: as `tls`, for a proxy with https; `unix_socket_path`: a Unix socket to connect
+---to
 ---@return runnel.http.WebSocket? conn
 ---@return any err the reason: a string, or an error for which rn.is_timeout is true
 ---@return { status: integer, headers: table<string, string> }? response if the server has answered with a status other

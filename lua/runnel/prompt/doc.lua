@@ -184,9 +184,9 @@ function doc.text(entry, columns)
   return table.concat(lines, "\n")
 end
 
-local ANSWERS <const>, FURTHER <const> = 5, 3 -- how many sections are shown: of a question, and beside the rows of a name
+local ANSWERS <const>, FURTHER <const> = 5, 3 -- how many sections are shown: of a question, and beside a name's rows
 
----What there is about a name, as in "ch:take", or a question: entries, then sections, as texts. Nil and why, if nothing.
+---What there is about a name, as in "ch:take", or a question: entries, then sections, as texts. Nil and why, if none.
 ---@param query string
 ---@param columns integer
 ---@return string[]? texts

@@ -30,7 +30,7 @@ local READS = 16
 ---@field writes? boolean it is for writing then
 ---@field by_time? boolean the system cannot tell when it is ready
 ---@field opened boolean the program has opened it by a path
----@field by_threads boolean it is a file of which the system cannot tell what is in memory
+---@field by_threads boolean it is not read in place: the system cannot tell what is in memory, or the pieces are large
 ---@field reads integer how often it was read from memory
 local Descriptor = {}
 Descriptor.__index = Descriptor

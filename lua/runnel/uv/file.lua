@@ -27,10 +27,11 @@ end
 
 -- ---- reading ----
 
--- Calls a function with each chunk of a file, of `size` bytes at most, until it returns false. A thread reads the next
--- chunk while the function runs.
+-- Calls a function with each chunk of a file, of `size` bytes at most, until it returns false. Where a thread reads, it
+-- reads the next chunk while the function runs. It reads all large ones: to wake it for each costs little beside them.
 local function each_chunk(d, size, emit)
   local is_ahead = false
+  d.by_threads = d.by_threads or size > SIZE
   while true do
     local err, chunk
     if is_ahead then err, chunk = d.finish() else err, chunk = d:read_file(size, -1) end

@@ -58,18 +58,15 @@ rn.sim.run(function()
   for _, place in ipairs(PLACES) do
     for _, operation in ipairs(OPERATIONS) do
       ch, other = rn.chan(), rn.chan()
-      local has_waited = false
       local go = rn.go(function()
         local results = place[2](operation[2])
         if results[1] == false and #results == 2 then error(results[2], 0) end
         return true
       end)
       rn.yield()
-      has_waited = ch:stats().takes_waiting + ch:stats().puts_waiting > 0 or rn.alts({ go }, { nowait = true }) == nil
-        and not go:closed()
       local waiting = ch:stats().takes_waiting + ch:stats().puts_waiting + other:stats().puts_waiting
       local _, err = nil, nil
-      if has_waited then rn.cancel(go) else _, err = go:take() end
+      if go:closed() then _, err = go:take() else rn.cancel(go) end
       print(("%s, %s: %s"):format(place[1], operation[1], err ~= nil and ("%d %s"):format(waiting, err) or "waits"))
     end
   end
