@@ -132,9 +132,9 @@ static int read_nothing(lua_State *L, Request *request) {
   return 1;
 }
 
-/* request:read(max) -> bytes of the body, at most `max`, which is at least DIRECT_BLOCK; or false after the last; or nothing: EVENT_BODY will follow.
-   If the server has ended the request, `false` never comes: the go block is cancelled. After an upgrade it returns what
-   the client sends, until the client closes the connection. */
+/* request:read(max) -> bytes of the body, at most `max`, which is at least DIRECT_BLOCK; or false after the last; or
+   nothing: EVENT_BODY will follow. If the server has ended the request, `false` never comes: the go block is cancelled.
+   After an upgrade it returns what the client sends, until the client closes the connection. */
 static int read_body(lua_State *L) {
   Request *request = request_at(L);
   char block[DIRECT_BLOCK];
