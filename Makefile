@@ -251,15 +251,16 @@ $(BUILD)/compiler: scripts/san_lua.c Makefile $(LUA_KIND)
 	@mkdir -p $(@D)
 	$(NEEDS)$(Q)$(CC) -std=c11 -D_POSIX_C_SOURCE=200809L $(LUA_CFLAGS) -O1 -o $@ $< $(HOST_LUA_LIBS) $(SYSTEM_LIBS)
 
-EMBED_IN_HOST = $(if $(BYTECODE),$(BUILD)/compiler scripts/embed.lua --compiled,$(LUA) scripts/embed.lua)
+EMBED_IN_HOST = $(if $(PARTS),$(LUA) scripts/embed.lua --bare,$(if $(BYTECODE),$(BUILD)/compiler scripts/embed.lua --compiled,$(LUA) scripts/embed.lua))
+DOCUMENTS     = $(if $(PARTS),,$(DOC_TABLES) $(DOC_INDEX))
 COMPILER      = $(if $(BYTECODE),$(BUILD)/compiler)
 $(BUILD)/compiled_modules.c: $(LUA_FILES) scripts/embed.lua $(COMPILER)
 	@mkdir -p $(@D)
 	$(Q)$(EMBED_IN_HOST) runnel_modules librunnel/modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
-$(BUILD)/host_modules.c: $(HOST_LUA_FILES) $(DOC_TABLES) $(DOC_INDEX) scripts/embed.lua $(COMPILER)
+$(BUILD)/host_modules.c: $(HOST_LUA_FILES) $(DOCUMENTS) scripts/embed.lua $(COMPILER)
 	@mkdir -p $(@D)
-	$(Q)$(EMBED_IN_HOST) host_modules librunnel/modules.h $(HOST_LUA_FILES) $(DOC_TABLES) $(DOC_INDEX) > $@.new
+	$(Q)$(EMBED_IN_HOST) host_modules librunnel/modules.h $(HOST_LUA_FILES) $(DOCUMENTS) > $@.new
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)
@@ -288,6 +289,16 @@ STATIC_LIBS    = $(STATIC_LUV) $(call archives,sqlite3 nats $(CURL_AND_NEEDS)) $
 .PHONY: static
 static: $(BUILD)/bin/runnel-static ## build an executable that needs not even the C library: build/bin/runnel-static
 	@echo 'built: $< (linked into it: $(if $(STATIC_LUV),luv )$(STATIC_PARTS))'
+
+# The same with parts that need no library, for machines with little room. $*: of check-system-NAME.
+SMALL_PARTS  = rn flow json csv xf core_async driver profile
+SMALL_STATIC = PARTS='$(SMALL_PARTS)' EDIT= HOST_EDIT_LIBS= BYTECODE= STATIC_PARTS= STATIC_LUV= \
+  CFLAGS='-Os -s -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -Wl,--gc-sections \
+  $(if $(filter musl,$*),-fno-exceptions)'
+.PHONY: static-small
+static-small: ## one of about 2 MB, with SMALL_PARTS only: scripts, without C modules, the prompt and documents: build/small/bin/runnel-static
+	$(THEN) build/small/bin/runnel-static BUILD=build/small $(SMALL_STATIC)
+	@echo 'built: build/small/bin/runnel-static'
 
 .PHONY: static-libraries
 static-libraries: ## build libcurl and libnats as archives, for make static

@@ -51,6 +51,11 @@ local function contents(path)
   return file:read "a"
 end
 
+local function write_file(path, text)
+  local file <close> = assert(io.open(path, "w"))
+  assert(file:write(text))
+end
+
 -- Makes a file of about so many bytes, once; `line(i)` is its i-th line.
 local function file_of(name, bytes, line)
   local path = ("%s/%s-%d"):format(DIR, name, bytes)
@@ -119,10 +124,12 @@ end
 -- Runs a command of the shell; returns its output, and what it used. `around(pid)` is called while it runs, and must
 -- end it.
 local function run(command, around)
-  local out, used, pid = DIR .. "/out", DIR .. "/used", DIR .. "/pid"
-  os.execute((": > %s; : > %s; rm -f %s"):format(out, used, pid)) -- nothing of an earlier run
-  local timed = ("/usr/bin/time -q -o %s -f '%%U %%S %%e %%M' timeout 500 sh -c 'echo $$ > %s; exec %s' > %s 2> %s.err")
-    :format(used, pid, command:gsub("'", "'\\''"), out, out)
+  local out, used, cpu, pid = DIR .. "/out", DIR .. "/used", DIR .. "/cpu", DIR .. "/pid"
+  os.execute((": > %s; : > %s; : > %s; rm -f %s"):format(out, used, cpu, pid)) -- nothing of an earlier run
+  local limited = "/usr/bin/time -q -o %s -f '%%e %%M' timeout 500 sh -c 'echo $$ > %s; exec %s' > %s 2> %s.err"
+  write_file(DIR .. "/run.sh", limited:format(used, pid, command:gsub("'", "'\\''"), out, out))
+  -- The shell's own `time` says ms, the other one hundredths of a second.
+  local timed = ([[bash -c 'TIMEFORMAT="%%3U %%3S"; { time sh %s/run.sh; } 2> %s']]):format(DIR, cpu)
   if around then
     os.execute(timed .. " &")
     around(function() return contents(out) end, function()
@@ -132,7 +139,8 @@ local function run(command, around)
   elseif not os.execute(timed) then
     error(("%s: %s"):format(command, contents(out .. ".err")), 0)
   end
-  local user, system, elapsed, kilobytes = contents(used):match "([%d.]+) ([%d.]+) ([%d.]+) (%d+)%s*$"
+  local user, system = contents(cpu):match "([%d.]+) ([%d.]+)%s*$"
+  local elapsed, kilobytes = contents(used):match "([%d.]+) (%d+)%s*$"
   return contents(out), { cpu = user + system, time = tonumber(elapsed), memory = kilobytes / 1024 }
 end
 
@@ -256,7 +264,7 @@ local function ratio_of(results, peer, field)
   for round, ours in ipairs(results.runnel) do
     local theirs = results[peer] and results[peer][round]
     if not theirs then return nil end
-    ratios[round] = theirs[field] / math.max(ours[field], 0.01)
+    ratios[round] = theirs[field] / math.max(ours[field], 0.001)
   end
   return median(ratios)
 end
@@ -299,7 +307,7 @@ local function results_of(program, peers)
 end
 
 local FIELDS = {
-  { name = "cpu", title = "CPU time", unit = "%.2f s" },
+  { name = "cpu", title = "CPU time", unit = "%.3f s" },
   { name = "time", title = "elapsed time", unit = "%.2f s" },
   { name = "memory", title = "memory", unit = "%.0f MB" },
 }

@@ -483,6 +483,26 @@ check-long: ## all checks that take long; for a release
 check-release: ## all checks of a release, from the archive, and one table (docs/releasing.md); ROWS: some of them; as root
 	+@scripts/check_release $(ROWS)
 
+# Other machines and another C library: the core, JSON and transducers, with Lua for each of them (scripts/foreign_lua).
+# Without the modules that need libraries, whose headers the compilers find, but not the libraries. musl-gcc is the
+# system's gcc with another C library, for which that has no code for exceptions.
+SYSTEMS = arm64 s390x i386 musl
+SYSTEM_SPECS = spec/core spec/json_spec.lua spec/xf_spec.lua
+.PHONY: check-systems $(SYSTEMS:%=check-system-%)
+check-systems: $(SYSTEMS:%=check-system-%) ## the specs of the core for arm64, s390x (by qemu), i386 and musl, and static executables; or check-system-NAME
+$(SYSTEMS:%=check-system-%): check-system-%:
+	$(SETUP) systems
+	@scripts/foreign_lua $* build/systems/$*
+	+@LUA_PATH='$(CURDIR)/build/systems/$*/modules/?.lua;;' LUA_CPATH='$(CURDIR)/build/systems/$*/modules/?.so' \
+	  $(MAKE) --no-print-directory run-specs SPEC='$(if $(filter spec,$(SPEC)),$(SYSTEM_SPECS),$(SPEC))' SPEC_LIMIT=900 \
+	  BUILD=build/systems/$*/build $(call FOREIGN,$*) LUA=$(CURDIR)/build/systems/$*/lua \
+	  RUNNEL=$(CURDIR)/build/systems/$*/runnel CFLAGS='-O2 $(if $(filter musl,$*),-fno-exceptions)'
+	+@$(MAKE) --no-print-directory build/systems/$*/static/bin/runnel-static \
+	  BUILD=build/systems/$*/static $(call FOREIGN,$*) $(SMALL_STATIC)
+	@scripts/foreign_lua --hello $* build/systems/$*/static/bin/runnel-static
+FOREIGN = CC=$$(scripts/foreign_lua $(1)) BYTECODE= has= \
+  LUA_CFLAGS=-I$(CURDIR)/build/systems/$(1)/include LUA_LIBS=$(CURDIR)/build/systems/$(1)/liblua.a
+
 # A process for each file: after another file the analyzer takes each va_list for uninitialized.
 .PHONY: check-analyzer
 check-analyzer: ## all checks of clang-tidy, with clang's analyzer

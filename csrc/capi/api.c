@@ -53,7 +53,6 @@ static int perform(lua_State *L) {
   if (S->inside == left_text) return luaL_error(L, "a C++ exception has left a call of runnel: close the lua_State");
   call->sched = S;
   int n = call->body(L, S, call);
-  tell_ready(S);
   if (n != API_MESSAGE) return n;
   lua_replace(L, lua_upvalueindex(AT_MESSAGE));
   return 0;
@@ -100,6 +99,7 @@ int api_call(lua_State *L, int n, Call *call) {
   lua_rotate(L, base + 1, 3);
   WHEN_LEFT(on_left) Call *watched = call;
   int status = lua_pcall(L, n + 1, LUA_MULTRET, base + 1);
+  if (watched->sched) tell_ready(watched->sched); /* also after an error, which may have ended a step */
   watched->sched = NULL;
   if (status == LUA_OK) {
     lua_remove(L, base + 1);

@@ -163,10 +163,10 @@ static size_t distance(const char *a, const char *b) {
 }
 
 const char *options_meant(const char *word) {
-  static const char *const known[] = {
-      "new",       "test",       "queues",     "runs",     "build",    "--help",
-      "--version", "--sim",      "--seed",     "--trace",  "--time",   "--trace-records",
-      "--monitor", "--no-drain", "--deadlock", "--errors", "--profile"};
+  static const char *const known[] = {"new",        "test",     "queues",          "runs",      "build",
+                                      "doc",        "--help",   "--version",       "--sim",     "--seed",
+                                      "--trace",    "--time",   "--trace-records", "--monitor", "--no-drain",
+                                      "--deadlock", "--errors", "--profile"};
   size_t limit = strlen(word) <= 3 ? 1 : 2;
   const char *best = NULL;
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -185,7 +185,7 @@ static const char *program_name(int argc, char **argv) { return argc > 0 && argv
 static const char *command_of(const char *word) {
   static const char *const commands[][2] = {
       {"new", "runnel.host.new"},          {"test", "runnel.host.test"},   {"queues", "runnel.host.queue_command"},
-      {"runs", "runnel.host.run_command"}, {"build", "runnel.host.build"},
+      {"runs", "runnel.host.run_command"}, {"build", "runnel.host.build"}, {"doc", "runnel.host.doc_command"},
   };
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     if (strcmp(word, commands[i][0]) == 0) return commands[i][1];
@@ -238,6 +238,7 @@ void options_usage(FILE *to, const char *program) {
       "       %s runs FILE [COMMAND]\n"
       "       %s build SCRIPT [OPTIONS]\n"
       "       %s new NAME\n"
+      "       %s doc NAME\n"
       "Without a script: the prompt, or the script on standard input if that is not a terminal.\n"
       "As in lua5.4:\n"
       "  -e stat          execute string 'stat'\n"
@@ -270,6 +271,7 @@ void options_usage(FILE *to, const char *program) {
       "  queues           show the queues of a NATS server; queues help lists its commands\n"
       "  runs FILE        show the durable runs in a file of runnel.store; runs help lists its commands\n"
       "  build SCRIPT     write an executable with the script, its modules and files; build --help lists its options\n"
-      "  new NAME         write a project into the new folder NAME, with a spec and a file for CI\n",
-      program, program, program, program, program, program);
+      "  new NAME         write a project into the new folder NAME, with a spec and a file for CI\n"
+      "  doc NAME         show what the manual says of a name or a question; doc --json writes all of it\n",
+      program, program, program, program, program, program, program);
 }

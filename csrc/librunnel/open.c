@@ -53,7 +53,7 @@ static bool is_wanted(const char *name, unsigned options) {
 static int say_left_out(lua_State *L) {
   const char *name = luaL_checkstring(L, 1);
   bool is_ours = strncmp(name, "runnel", 6) == 0 && (name[6] == '\0' || name[6] == '.');
-  if (is_ours) lua_pushfstring(L, "%s is not in this library, which has the parts: " RUNNEL_PARTS, name);
+  if (is_ours) lua_pushfstring(L, "%s is not in this library, which has the parts: %s", name, RUNNEL_PARTS);
   return is_ours;
 }
 

@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 
 #include "tls/context.h"
+#include "tls/digest.h"
 #include "tls/session.h"
 
 /* How many bytes a read decrypts at a time, and the approximate maximum that it returns. */
@@ -150,8 +151,11 @@ static const tls_functions FUNCTIONS = {
 };
 
 int luaopen_runnel_tls_core(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"context", context_new}, {"kind", context_kind}, {"session", module_session}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"context", context_new},
+                                       {"kind", context_kind},
+                                       {"session", module_session},
+                                       {"sha256", digest_sha256},
+                                       {NULL, NULL}};
   static const luaL_Reg methods[] = {{"finish", session_finish},
                                      {"info", session_info},
                                      {"state", session_state},
@@ -164,6 +168,7 @@ int luaopen_runnel_tls_core(lua_State *L) {
   if (OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL) != 1) return luaL_error(L, "OpenSSL cannot be initialized");
   context_open(L);
   session_open(L, methods);
+  digest_open(L);
   lua_pushlightuserdata(L, (void *)&FUNCTIONS);
   lua_setfield(L, LUA_REGISTRYINDEX, TLS_FUNCTIONS);
   luaL_newlib(L, functions);

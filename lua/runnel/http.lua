@@ -12,7 +12,8 @@ local json = require "runnel.json"
 
 -- The module of each function.
 local HOMES = {
-  get = "client", request = "client", stream = "client", cookies = "client", fake = "client", close_idle = "client",
+  get = "client", request = "client", stream = "client", download = "download", cookies = "client", fake = "client", close_idle = "client",
+  max_connections = "client",
   basic_auth = "middleware.basic_auth", compress = "middleware.compress", cors = "middleware.cors",
   limit = "middleware.limit", within = "middleware.within",
   cookie = "cookie", events = "events",
@@ -21,7 +22,7 @@ local HOMES = {
 }
 
 ---@class runnel.http: runnel.http.basic_auth, runnel.http.client, runnel.http.compress, runnel.http.cookie,
----runnel.http.cors, runnel.http.events, runnel.http.files, runnel.http.limit, runnel.http.log,
+---runnel.http.cors, runnel.http.download, runnel.http.events, runnel.http.files, runnel.http.limit, runnel.http.log,
 ---runnel.http.reverse_proxy, runnel.http.router, runnel.http.server, runnel.http.websocket, runnel.http.within
 ---@field null table null in JSON, where a value is read or sent
 ---@field array fun(list: table): table makes a table an array in JSON even while it is empty; returns it

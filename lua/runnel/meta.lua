@@ -705,7 +705,7 @@ function core.internal.descriptors.polled(fd, writes, is_own) end
 ---@param fd integer
 ---@param max integer how many bytes; it may be less
 ---@param at integer the offset; -1: the file's own position, which moves on
----@return string|false|nil text "" at the end; false: it may have to wait; nil: the system cannot tell, or see the number
+---@return string|false|nil text "" at the end; false: it may have to wait; nil: the system cannot tell, or has failed
 ---@return integer? size of the file; or the number of the error
 function core.internal.descriptors.read_in_memory(fd, max, at) end
 

@@ -15,7 +15,8 @@ local package, require = package, require
 
 ---@class runnel.uv.files: runnel.uv.dir, runnel.uv.file, runnel.uv.follow, runnel.uv.watch
 
----@class runnel.uv: runnel.uv.event, runnel.uv.files, runnel.uv.processes, runnel.uv.reader, runnel.uv.socket
+---@class runnel.uv: runnel.uv.event, runnel.uv.files, runnel.uv.processes, runnel.uv.reader, runnel.uv.socket,
+---runnel.uv.udp
 local uv = {}
 
 for _, name in ipairs { "dir", "event", "file", "follow", "process", "run", "socket", "watch" } do
@@ -23,7 +24,7 @@ for _, name in ipairs { "dir", "event", "file", "follow", "process", "run", "soc
 end
 
 -- The rest is loaded when it is first used, because few programs need it.
-local HOMES = { reader = "reader" }
+local HOMES = { reader = "reader", udp = "udp" }
 
 local function load_late(_, name)
   local home = HOMES[name]

@@ -33,6 +33,7 @@ build = {
         "../../csrc/kit/events.c",
         "../../csrc/kit/handle.c",
         "../../csrc/tls/context.c",
+        "../../csrc/tls/digest.c",
         "../../csrc/tls/identity.c",
         "../../csrc/tls/module.c",
         "../../csrc/tls/names.c",

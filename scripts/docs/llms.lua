@@ -85,15 +85,8 @@ assert(os.execute(("mkdir -p %s/docs/manual %s/spec && cp spec/api.txt %s/spec/ 
   .. "cp docs/manual/*.md %s/docs/manual/"):format(quoted, quoted, quoted, quoted, quoted)))
 
 -- What :doc shows.
-local json = require "runnel.json"
 local tables = assert(io.popen(("'%s' scripts/docs/manual_tables.lua %s"):format(os.getenv "LUA" or "lua5.4",
   "docs/manual/*.md")))
 local rows = assert(load(tables:read "a"))().rows
 assert(tables:close())
-local entries = json.array {}
-for i, row in ipairs(rows) do
-  local options = json.array {}
-  for k, option in ipairs(row.options or {}) do options[k] = { name = option[1], text = option[2] } end
-  entries[i] = { calls = json.array(row.calls), names = json.array(row.names), text = row.text, options = options }
-end
-write("doc.json", json.encode(entries))
+write("doc.json", require("runnel.prompt.doc").json(rows))

@@ -86,6 +86,7 @@ add(curl, {
   ["http.get"] = function(opts) http.get(NOWHERE, opts) end,
   ["http.request"] = function() http.request { url = NOWHERE, nosuch = true } end,
   ["http.stream"] = function(opts) http.stream(NOWHERE, opts) end,
+  ["http.download"] = function(opts) http.download(NOWHERE, "nowhere", opts) end,
   ["http.events"] = function(opts) http.events(NOWHERE, opts) end,
   ["http.compress"] = function(opts) http.compress(nothing, opts) end,
   ["req:form"] = function(opts) with_request(function(req) req:form(opts) end) end,
@@ -118,6 +119,9 @@ local function with_connection(f)
 end
 
 add(uv, {
+  ["uv.read"] = function(opts) uv.read("nowhere", opts) end,
+  ["reader:pieces"] = function(opts) uv.reader(rn.to_chan {}):pieces(opts) end,
+  ["uv.udp"] = function(opts) uv.udp(opts) end,
   ["uv.run"] = function() uv.run { "true", nosuch = true } end,
   ["uv.spawn"] = function() uv.spawn { "true", nosuch = true } end,
   ["uv.lines"] = function(opts) uv.lines("/nowhere", opts) end,
@@ -240,12 +244,13 @@ local function documented()
   return of
 end
 
--- Options that the manual has in other tables: what a stage of a flow does, and what http.events shares with
--- http.request, schedules with runs, and http.proxy with all requests.
+-- Options that the manual has in other tables: what a stage of a flow does, what http.events and http.download share
+-- with http.request, schedules with runs, and http.proxy with all requests.
 local function is_documented_elsewhere(name, option)
   if name == "store:schedule" then return documented()["store:runs"][option] end
   if name == "flow" then return ("step source from"):find(option, 1, true) end
-  return name == "http.events" or name == "http.proxy" and documented()["http.get"][option]
+  return name == "http.events" or name == "http.download"
+    or name == "http.proxy" and documented()["http.get"][option]
 end
 
 describe("the options in the manual", function()
@@ -256,10 +261,10 @@ describe("the options in the manual", function()
       if ELSEWHERE[name] then return end
       local ok, err = pcall(assert(call or nil, "the spec does not call " .. name), WRONG)
       assert.is_false(ok)
-      local known = tostring(err):match "unknown option ['\"]nosuch['\"]; known: ([%l_, ]+)"
+      local known = tostring(err):match "unknown option ['\"]nosuch['\"]; known: ([%l%d_, ]+)"
       assert.is_string(known, err)
       local takes = {}
-      for option in known:gmatch "[%l_]+" do takes[option] = true end
+      for option in known:gmatch "[%l%d_]+" do takes[option] = true end
       if err:find("and libcurl's", 1, true) then
         for option in pairs(curl and curl.options or {}) do takes[option] = true end
       end

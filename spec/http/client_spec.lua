@@ -102,7 +102,7 @@ describe("the client of runnel.http", function()
       local fields = {}
       for name, value in pairs(page) do fields[name] = value end
       assert.same({ status = 200, headers = { ["content-length"] = "5", ["x-one"] = "1" }, body = "hello",
-        url = page.url }, fields)
+        url = page.url, timing = page.timing }, fields)
       assert.equal(fields.headers, page.headers)
       page.headers.more = "2"
       assert.equal("2", page.headers.more)

@@ -177,7 +177,7 @@ describe("http.websocket", function()
       for text, pattern in pairs {
         [address] = "through the proxy " .. address .. ": it has answered with status 407",
         ["127.0.0.1:1"] = "through the proxy 127.0.0.1:1: .*ECONNREFUSED",
-        ["socks5://127.0.0.1:1"] = "http:// only, and the proxy is socks5://127.0.0.1:1",
+        ["ftp://127.0.0.1:1"] = "the proxy ftp://127.0.0.1:1 is of an unknown kind: http, https, socks4",
         ["http://:1"] = "the address of the proxy is wrong",
       } do
         local conn, err = http.websocket("ws://far.invalid/", { proxy = text })

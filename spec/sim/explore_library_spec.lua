@@ -30,12 +30,15 @@ local function source(ch, n)
   end)
 end
 
--- Takes all values of a channel into a list.
-local function reader(ch)
+-- Takes all values of a channel into a list, and notes in `times` when.
+local function reader(ch, times)
   local list = {}
   rn.go(function()
     rn.rename "reader"
-    for value in ch do list[#list + 1] = value end
+    for value in ch do
+      list[#list + 1] = value
+      if times then times[#list] = rn.now() end
+    end
     list.is_over = true
   end)
   return list
@@ -295,8 +298,8 @@ local function assert_ended(what)
   end
 end
 
-local function stream(what, from, out, n)
-  local got, whole, is_late = reader(out), true, sim.choose(2) == 1
+local function stream(what, from, out, n, times)
+  local got, whole, is_late = reader(out, times), true, sim.choose(2) == 1
   rn.go(function()
     rn.rename "source"
     for i = 1, n do
@@ -339,6 +342,152 @@ function programs.debounce(lib)
   assert_ended "debounce"
   for i = 2, #got do assert(got[i] > got[i - 1], "not in order") end
   assert(not whole or got[#got] == 5 and got.is_over, "the last value is lost")
+end
+
+function programs.throttle(lib)
+  local from = rn.chan(sim.choose(2) - 1)
+  local out = lib.timed.throttle(from, 1)
+  local times = {}
+  local got, whole = stream("throttle", from, out, 5, times)
+  assert_ended "throttle"
+  for i = 2, #got do
+    assert(got[i] > got[i - 1], "not in order")
+    assert(times[i] - times[i - 1] > 0.999 or i == #got, "two values within the time")
+  end
+  assert(not whole or got[#got] == 5 and got.is_over, "the last value is lost")
+end
+
+function programs.sample(lib)
+  local from, began = rn.chan(sim.choose(2) - 1), rn.now()
+  local out = lib.timed.sample(from, 1.5)
+  local times = {}
+  local got, whole = stream("sample", from, out, 5, times)
+  assert_ended "sample"
+  for i = 2, #got do assert(got[i] > got[i - 1], "not in order") end
+  for i, value in ipairs(got) do
+    assert(i == #got or math.abs((times[i] - began + 0.5) % 1.5 - 0.5) < 0.001, "not at a beat")
+  end
+  assert(not whole or got[#got] == 5 and got.is_over, "the last value is lost")
+end
+
+-- Whoever taps at any time gets the present value, newer ones in order, and the last one and the end at last.
+function programs.latest(lib)
+  local from = rn.chan(sim.choose(2) - 1)
+  local state, fails, lists, is_over = lib.latest.latest(from, 0), sim.choose(2) == 1, {}, false
+  for i = 1, 2 do
+    local steps = sim.choose(4) - 1
+    rn.go(function()
+      rn.rename "tap"
+      for _ = 1, steps do rn.yield() end
+      local present, tap, list = state:get(), state:tap(), {}
+      lists[i] = list
+      local value, err = tap:take()
+      list.present = present
+      while value ~= nil do
+        list[#list + 1] = value
+        if #list == 2 and i == 2 and not is_over and sim.choose(2) == 1 then return tap:close() end
+        if sim.choose(2) == 1 then rn.yield() end
+        value, err = tap:take()
+      end
+      list.is_over, list.err = true, err
+    end)
+  end
+  rn.go(function()
+    rn.rename "source"
+    for i = 1, 3 do from:put(i) end
+    is_over = true
+    from:close(fails and "gone" or nil)
+  end)
+  rn.sleep(1)
+  assert(state:get() == 3, "the last value is lost")
+  for _, list in ipairs(lists) do
+    assert(list[1] and list[1] >= list.present, "older than the present value")
+    for i = 2, #list do assert(list[i] > list[i - 1], "not in order") end
+    assert(not list.is_over or list[#list] == 3 and list.err == (fails and "gone" or nil), "the end is lost")
+    assert(list.is_over or #list == 2, "it does not end")
+  end
+end
+
+-- What is in a shield is done whole, wherever the caller is cancelled; unless its grace is over.
+function programs.shield(lib)
+  local log, grace, block = {}, sim.choose(2) == 1 and 1 or nil, nil
+  block = rn.go(function()
+    rn.rename "shielded"
+    rn.yield()
+    return lib.shield.shield(function(x)
+      log[#log + 1] = "begin"
+      local _ <close> = setmetatable({}, { __close = function() log[#log + 1] = "closed" end })
+      rn.sleep(3)
+      log[#log + 1] = "end"
+      return x
+    end, { grace = grace }, 7)
+  end)
+  for _ = 1, sim.choose(3) - 1 do rn.yield() end
+  local is_cancelled = sim.choose(2) == 1 and rn.cancel(block, "stop")
+  local value, err = block:take()
+  local done = table.concat(log, " ")
+  if is_cancelled then
+    assert(value == nil and err == "stop", tostring(err))
+    assert(done == "" or done == (grace and "begin closed" or "begin end closed"), done)
+  else
+    assert(value == 7 and done == "begin end closed", done)
+  end
+end
+
+-- At any time at most one run of each child; none is left at the end, however it comes; and the order of the rule.
+function programs.supervise(lib)
+  local running, starts, log = { a = 0, b = 0 }, { a = 0, b = 0 }, {}
+  local order = ({ "one", "rest", "all" })[sim.choose(3)]
+  local function child(name)
+    return function()
+      running[name], starts[name] = running[name] + 1, starts[name] + 1
+      local _ <close> = setmetatable({}, { __close = function() running[name] = running[name] - 1 end })
+      assert(running[name] == 1, "two runs of a child")
+      log[#log + 1] = name
+      rn.sleep(1)
+      if name == "a" and starts.a == 1 then error("bad", 0) end
+      if name == "b" then rn.sleep(3) end
+    end
+  end
+  local block = rn.go(lib.supervise.supervise, { { "a", child "a", again = "error" }, { "b", child "b", again = "error" } },
+    { order = order, backoff = 0, ex_handler = function() end })
+  local is_cancelled = false
+  disturb { function() is_cancelled = rn.cancel(block, "stop") end,
+    function() rn.sleep(1.5) is_cancelled = rn.cancel(block, "stop") end }
+  local _, err = block:take()
+  assert(running.a == 0 and running.b == 0, "a child is left")
+  if is_cancelled then return assert(err == "stop", tostring(err)) end
+  assert(err == nil and starts.a == 2 and starts.b == (order == "one" and 1 or 2), order .. ": " .. table.concat(log))
+end
+
+-- Jobs of a key run in their order, one at a time; others do not wait for them.
+function programs.keys(lib)
+  local busy, ended, from = {}, {}, rn.chan()
+  local function key(v) return v % 2 end
+  local out = rn.chan(sim.choose(2) - 1)
+  local is_ordered = sim.choose(2) == 1
+  local result = lib.pmap[is_ordered and "pmap" or "pmap_unordered"](2, function(v)
+    assert(not busy[key(v)], "two jobs of a key at a time")
+    assert((ended[key(v)] or 0) < v, "not in the order of the key")
+    local _ <close> = setmetatable({}, { __close = function() busy[key(v)] = nil end })
+    busy[key(v)] = v
+    if v == 1 then rn.sleep(1) elseif sim.choose(2) == 1 then rn.yield() end
+    if key(v) == 0 then assert(not ended[1], "it has waited for another key") end
+    ended[key(v)] = v
+    return v
+  end, from, { key = key, window = is_ordered and 8 or nil })
+  source(from, 4)
+  rn.pipe(result, out)
+  local got, whole = reader(out), true
+  disturb { function()
+    whole = false
+    result:close()
+    for _ in from do end
+  end }
+  rn.sleep(4)
+  is_subset(got, 4)
+  assert(not whole or #got == 4 and got.is_over, "a result is lost: " .. #got)
+  assert(next(busy) == nil, "a job is left")
 end
 
 -- However it ends, no try is left, and no other one begins.
@@ -402,24 +551,21 @@ function programs.cancel()
   for i = 1, 2 do assert(got[i] == (sent[i] and 1), ("value %d: put %s, taken %s times"):format(i, sent[i], got[i])) end
 end
 
-local NAMES = { "mult", "pub", "mix", "operations", "pipe", "retry", "scope", "timed" }
+local NAMES = { "latest", "mult", "pmap", "pub", "mix", "operations", "pipe", "retry", "scope", "shield", "supervise",
+  "timed" }
 local library = {}
 for _, name in ipairs(NAMES) do library[name] = require("runnel.rn." .. name) end
 
--- A new copy of a module of rn, which gets `time_limit` from require, if that is given.
-local function copy_with(module, time_limit)
-  local name <const> = "runnel.internal.time_limit"
-  local usual = package.loaded[name]
-  package.loaded[name] = time_limit or usual
-  local copy = assert(loadfile((assert(package.searchpath("runnel.rn." .. module, package.path)))))()
-  package.loaded[name] = usual
-  return copy
-end
+-- The modules through which others get one that is not in rn.
+local CHAINS = {
+  time_limit = { "runnel.internal.time_limit", "runnel.rn.retry" },
+  lanes = { "runnel.workers.lanes", "runnel.workers.workers", "runnel.rn.pmap" },
+}
 
 -- The library with one text of one module replaced by another.
 local function mutant(module, text, replacement)
-  local is_limit = module == "time_limit"
-  local path = assert(package.searchpath((is_limit and "runnel.internal." or "runnel.rn.") .. module, package.path))
+  local names = CHAINS[module] or { "runnel.rn." .. module }
+  local path = assert(package.searchpath(names[1], package.path))
   local file = assert(io.open(path))
   local code = file:read "a"
   file:close()
@@ -427,9 +573,13 @@ local function mutant(module, text, replacement)
   assert(from, "the module has no such text any more: " .. text)
   assert(not code:find(text, to, true), "the module has the text twice: " .. text)
   local mutated = code:sub(1, from - 1) .. replacement .. code:sub(to + 1)
-  local changed = assert(load(mutated, "@" .. path))()
-  local copies = is_limit and { retry = copy_with("retry", changed) } or { [module] = changed }
-  return setmetatable(copies, { __index = library })
+  local copy, usual = assert(load(mutated, "@" .. path))(), {}
+  for i = 2, #names do -- new copies of those that require it
+    usual[i - 1], package.loaded[names[i - 1]] = package.loaded[names[i - 1]], copy
+    copy = assert(loadfile((assert(package.searchpath(names[i], package.path)))))()
+  end
+  for i, one in ipairs(usual) do package.loaded[names[i]] = one end
+  return setmetatable({ [names[#names]:match "[^.]+$"] = copy }, { __index = library })
 end
 
 describe("in any order, with closes and cancels at any step,", function()
@@ -463,6 +613,16 @@ describe("in any order, with closes and cancels at any step,", function()
     { "batch", "timed", "if i ~= 2 and not put_while_open", "if not put_while_open" },
     { "debounce", "timed", "if last ~= nil then put_while_open(out, last) end", "" },
     { "debounce", "timed", "ops[2], last, passed = never, nil, now()", "ops[2], passed = never, now()" },
+    { "throttle", "timed", "return math.max(at, passed + ms)", "return at" },
+    { "sample", "timed", "((at - began) // ms + 1) * ms", "(at - began) // ms * ms" },
+    { "latest", "latest", "if self.value ~= nil then offer(to, self.value) end", "" },
+    { "latest", "latest", "if not is_closed(tap) then", "do" },
+    { "shield", "shield", "repeat local has_ended = pcall(internal.join, block) until has_ended or not caller", "" },
+    { "shield", "shield", "if grace then waiting.timer", "if false then waiting.timer" },
+    { "supervise", "supervise", "self:stop(group, OTHERS_RESTART)", "" },
+    { "supervise", "supervise", "  self:stop(children, ENDS)\n", "" },
+    { "keys", "lanes", "if lane.first <= lane.last then add_ready(self, lane[lane.first]) end", "" },
+    { "keys", "lanes", "if lane.first == lane.last then", "do" },
     { "retry", "time_limit", "    error(value, 0)\n", "    return nil, value\n" },
     { "retry", "time_limit", "repeat local has_ended = pcall(internal.join, call.block) until has_ended or not caller",
       "" },

@@ -136,6 +136,16 @@ local operations = {
       after = after,
     }
   end,
+  udp = function(has_data)
+    local sock, other = assert(uv.udp { host = "127.0.0.1" }), assert(uv.udp { host = "127.0.0.1" })
+    local _, port = sock:address()
+    for _ = 1, has_data and 100 or 0 do assert(other:send("datagram", "127.0.0.1", port)) end -- more than it holds
+    local function close()
+      sock:close()
+      other:close()
+    end
+    return { outs = { sock:read() }, close = close, after = close }
+  end,
   write = function(has_data)
     local ch = rn.chan()
     if has_data then

@@ -17,7 +17,7 @@ describe("the reads of a file", function()
     uv_stage.close()
   end)
 
-  -- What the system may say: all is in memory, nothing is, a part is, it cannot tell, or sometimes this and sometimes that.
+  -- What the system may say: all is in memory, nothing is, a part is, it cannot tell, or one or the other.
   local SYSTEMS = {
     ["all in memory"] = read_in_memory,
     ["nothing in memory"] = function() return false end,

@@ -15,6 +15,9 @@ static int64_t now_us(void) {
   return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
+static unsigned seed;
+static unsigned any(unsigned n) { return seed = seed * 1103515245 + 12345, seed / 65536 % n; }
+
 static runnel_chan *chan(lua_State *L, const char *name) {
   runnel_chan *ch = NULL;
   lua_getglobal(L, name);
@@ -161,6 +164,37 @@ static void deadlock_after_an_error(void) {
   lua_close(L);
 }
 
+/* Threads of the state that wait for each other for ever, and the program for them. */
+static void deadlock_of_threads(void) {
+  lua_State *L = open_state();
+  lua(L, "ch = rn.shared_chan() t = rn.thread(function(ch) return ch:take() end, ch) ");
+  IS(RUNNEL_IDLE, runnel_take(L, chan(L, "t"), -1));
+  has_message(L, "the threads that could complete it wait for ever, too");
+  lua(L, "ch:put(6)");
+  OK(runnel_take(L, chan(L, "t"), -1));
+  is_integer(L, 6);
+  lua_close(L);
+}
+
+/* An error that ends a call of the scheduler early leaves go blocks ready: the descriptor tells of them. */
+static void fd_after_an_error(void) {
+  lua_State *L = open_state();
+  int fd;
+  int64_t next;
+  OK(runnel_fd(L, &fd));
+  struct pollfd polled = {.fd = fd, .events = POLLIN};
+  lua(L, "local n = 0 rn.driver { alive = function() return true end, "
+         "  wait = function() n = n + 1 if n == 2 then error 'it fails once' end end } "
+         "local function busy() local t = rn.now() while rn.now() - t < 3 do end end "
+         "ran = 0 for _ = 1, 20 do rn.go(function() busy() ran = ran + 1 end) end");
+  CHECK(runnel_next(L, &next) == RUNNEL_OK && poll(&polled, 1, 0) == 1);
+  IS(RUNNEL_RAISED, runnel_step(L, 1000, &next));
+  has_message(L, "it fails once");
+  lua(L, "assert(ran > 0 and ran < 20, ran)");
+  CHECK(poll(&polled, 1, 0) == 1);
+  lua_close(L);
+}
+
 static runnel_chan *inner; /* for functions that go blocks call */
 
 /* Lua: () -> the codes of a take that may wait, and of one that may not */
@@ -215,6 +249,88 @@ static void timeouts(void) {
   IS(RUNNEL_BAD_ARGUMENT, runnel_timeout(L, 1, NULL));
   OK(runnel_timeout(L, INT64_MAX, &ch));
   IS(RUNNEL_EMPTY, runnel_take(L, ch, MS));
+  lua_close(L);
+}
+
+/* Waiting takes no time of the processor, also while a debug hook counts instructions (RUNNEL_COUNT). */
+static void waiting_is_idle(void) {
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  OK(runnel_open_limited(L, RUNNEL_COUNT, SIZE_MAX));
+  lua(L, "rn = require 'runnel' ch = rn.chan() "
+         "rn.go(function() coroutine.wrap(function() for _ = 1, 1e4 do end end)() rn.sleep(50) end)");
+  clock_t begun = clock();
+  IS(RUNNEL_EMPTY, runnel_take(L, chan(L, "ch"), 300 * MS));
+  CHECK(clock() - begun < CLOCKS_PER_SEC * 15 / 100);
+  lua_close(L);
+}
+
+/* ---- the time of the next step ---- */
+
+enum { SLEEPERS = 12 };
+
+static bool is_pending[SLEEPERS]; /* it sleeps */
+
+/* Lua: fired(i): the sleeper number i is due, or was stopped. */
+static int fired(lua_State *L) {
+  lua_Integer i = lua_tointeger(L, 1);
+  CHECK(is_pending[i]);
+  is_pending[i] = false;
+  return 0;
+}
+
+/* Sleepers of each kind, which are started and stopped at random: a step is never due later than the first of them, and
+   the state is idle only if there is none. */
+static void steps_are_due(void) {
+  static const int64_t LATE = 10; /* ms: by how much a timeout may be later than was asked */
+  int64_t latest[SLEEPERS];       /* when it is due, at the latest */
+  lua_State *L = open_state();
+  inner = new_chan(L, 0);
+  memset(is_pending, 0, sizeof is_pending);
+  lua_register(L, "fired", fired);
+  lua(L, "local what = {} function start(i, kind, ms) "
+         "  if kind == 0 then what[i] = rn.go(function() local t <close> = setmetatable({}, {__close = function() "
+         "    fired(i) end}) rn.sleep(ms) end) "
+         "  elseif kind == 1 then what[i] = rn.after(ms, fired, i) "
+         "  else local ch = rn.timeout(ms) what[i] = ch ch:take_async(function() fired(i) end) end end "
+         "function stop(i) if rn.is_chan(what[i]) then if pcall(rn.cancel, what[i]) then rn.step(1) end "
+         "  elseif what[i]:stop() then fired(i) end end");
+  for (int n = 0; n < 60; n++) {
+    int i = (int)any(SLEEPERS), count = 0;
+    int64_t next = 0, first = INT64_MAX, before = now_us();
+    if (n < 40 && !is_pending[i]) {
+      unsigned kind = any(3), ms = any(12);
+      is_pending[i] = true;
+      lua_getglobal(L, "start");
+      lua_pushinteger(L, i);
+      lua_pushinteger(L, kind);
+      lua_pushinteger(L, ms);
+      lua_call(L, 3, 0);
+      latest[i] = now_us() + (ms + (kind == 2 ? LATE : 0)) * MS;
+    } else if (any(3) == 0 && is_pending[i]) {
+      lua_getglobal(L, "stop");
+      lua_pushinteger(L, i);
+      lua_call(L, 1, 0);
+    }
+    if (any(2)) CHECK(runnel_step(L, any(3), &next) >= RUNNEL_OK);
+    if (any(4) == 0) IS(RUNNEL_EMPTY, runnel_take(L, inner, any(2) ? 0 : (int64_t)any(3000)));
+    before = now_us();
+    int code = runnel_next(L, &next);
+    for (int j = 0; j < SLEEPERS; j++) {
+      count += is_pending[j];
+      if (is_pending[j] && latest[j] < first) first = latest[j];
+    }
+    if (count > 0 && (code != RUNNEL_OK || next < 0 || (next > 0 && before + next > first + MS)))
+      FAIL("code %d, %d sleep; the first is due in %d us, the next step in %d", code, count, (int)(first - before),
+           (int)next);
+    /* A timeout that nobody waits for any more is still a timer. */
+    if (code == RUNNEL_IDLE) CHECK(next == -1 && count == 0);
+    if (next > 0 && any(2)) pause_us((long)next);
+  }
+  for (int64_t next = 0; runnel_step(L, 10, &next) != RUNNEL_IDLE;) {
+    if (next > 0) pause_us((long)next);
+  }
+  for (int j = 0; j < SLEEPERS; j++) CHECK(!is_pending[j]);
   lua_close(L);
 }
 
@@ -358,9 +474,6 @@ static void shared_values(void) {
 
 /* ---- threads, at random ---- */
 
-static unsigned seed;
-static unsigned any(unsigned n) { return seed = seed * 1103515245 + 12345, seed / 65536 % n; }
-
 enum { MOST = 4, EACH = 40, ALL = MOST * EACH };
 
 /* A thread that gives values of its own: number * EACH + i, in order. */
@@ -428,43 +541,47 @@ static void pop_and_count(lua_State *L, Tally *t) {
 
 /* Each giver has a port, or a shared channel, of its own to one of the channels; the last references go at any moment.
    The program waits for all channels at once, in a way that is chosen at random: by alts with any limit; or by its own
-   poll, until it is told by runnel_fd or by the time of the next step. It gets every value, then an end; it never waits
-   LONG, and nothing is a deadlock as long as somebody may give. */
+   poll, until it is told by runnel_fd or by the time of the next step. It gets every value, then the end of each
+   channel; or RUNNEL_IDLE, once all have let go of channels that stay open, but not before. It never waits LONG. */
 static void waits_for_threads(void) {
   lua_State *L = open_state();
   Giver givers[MOST];
   Tally tally = {{0}};
   runnel_op ops[MOST];
   int n = 1 + (int)any(MOST), open = n, done = 0, fd = -1;
-  bool polls = any(2), has_fd = polls || any(2);
+  bool polls = any(2), has_fd = polls || any(2), all_close = true;
   if (has_fd) OK(runnel_fd(L, &fd));
   if (any(3) == 0) lua(L, "rn.go(function() for _ = 1, 30 do rn.sleep(1) end end)");
   for (int i = 0; i < n; i++) {
     Giver *g = &givers[i];
-    *g = (Giver){.number = i, .values = (int)any(EACH), .seed = any(65536), .closes = any(2)};
+    *g = (Giver){.number = i, .values = (int)any(EACH), .seed = any(65536), .closes = polls || any(2)};
     if (any(2)) {
+      int end = (polls || any(2) ? RUNNEL_CLOSE_CHANNEL : RUNNEL_LEAVE_OPEN) | (any(2) ? RUNNEL_QUIET : 0);
       ops[i] = (runnel_op){new_chan(L, any(3)), 0};
-      OK(runnel_port_open(L, ops[i].ch, 1 + any(5), RUNNEL_CLOSE_CHANNEL | (any(2) ? RUNNEL_QUIET : 0), &g->port));
+      OK(runnel_port_open(L, ops[i].ch, 1 + any(5), end, &g->port));
+      all_close &= end & RUNNEL_CLOSE_CHANNEL;
     } else {
       ops[i] = (runnel_op){NULL, 0};
       OK(runnel_shared_new(RUNNEL_FIXED, any(3), &g->shared));
       OK(runnel_shared_push(L, g->shared));
       OK(runnel_chan_get(L, -1, &ops[i].ch));
       lua_pop(L, 1);
-      g->closes = true; /* without its end, nothing tells the program that the thread has let go */
+      all_close &= g->closes;
     }
   }
   for (int i = 0; i < n; i++) givers[i].thread = start(give_all, &givers[i]);
   while (open > 0) {
-    const int64_t limits[] = {0, 1, 300, 2 * MS, LONG, -1};
+    const int64_t limits[] = {0, 1, 300, 2 * MS, -1, LONG};
     int code;
-    int64_t next = 0, limit = polls ? 0 : limits[any(6)], begun = now_us();
+    int64_t next = 0, limit = polls ? 0 : limits[any(all_close ? 6 : 5)], begun = now_us();
     if (polls) CHECK(runnel_step(L, 1 + any(100), &next) >= RUNNEL_OK);
     code = runnel_alts(L, ops, open, (int)any(2), limit, &done);
     if (code == RUNNEL_OK) {
       pop_and_count(L, &tally);
     } else if (code == RUNNEL_CLOSED) {
       ops[done] = ops[--open];
+    } else if (code == RUNNEL_IDLE && limit < 0) {
+      open = 0;
     } else {
       IS(RUNNEL_EMPTY, code);
       CHECK(limit >= 0 && limit < LONG && now_us() - begun >= limit);
@@ -603,8 +720,12 @@ int main(int argc, char **argv) {
   } parts[] = {{"takes_and_puts", takes_and_puts, false},
                {"alts", alts, false},
                {"deadlock_after_an_error", deadlock_after_an_error, false},
+               {"deadlock_of_threads", deadlock_of_threads, false},
+               {"fd_after_an_error", fd_after_an_error, false},
                {"within_go_blocks", within_go_blocks, false},
                {"timeouts", timeouts, false},
+               {"waiting_is_idle", waiting_is_idle, false},
+               {"steps_are_due", steps_are_due, true},
                {"errors_are_reported", errors_are_reported, false},
                {"errors_of_threads", errors_of_threads, false},
                {"shared_values", shared_values, false},

@@ -8,7 +8,8 @@ local generator = require "spec.support.generator"
 
 local programs = {}
 
-local NOTIONS = { "sockets", "files", "watch", "sqlite", "processes", "timers", "http", "websocket", "keepers", "nats" }
+local NOTIONS = { "sockets", "udp", "files", "watch", "sqlite", "processes", "timers", "http", "websocket", "keepers",
+  "nats" }
 
 programs.notions = {}
 

@@ -69,6 +69,13 @@ int transfer_start(lua_State *L) {
   return 1;
 }
 
+int client_limit(lua_State *L) {
+  Client *client = (Client *)handle_check(L, 1, CLIENT_TYPE);
+  atomic_store(&client->host_max, (int)luaL_checkinteger(L, 2));
+  client_wake(client);
+  return 0;
+}
+
 int client_close_idle(lua_State *L) {
   Client *client = (Client *)handle_check(L, 1, CLIENT_TYPE);
   client_lock(client);
@@ -120,21 +127,29 @@ static int transfer_take(lua_State *L) {
   return 1;
 }
 
-/* transfer:result() -> true, url | nil, name of the error, text | nothing until it has ended. */
+/* Pushes the URL, the times as numbers in binary, and the certificates, which may be nil. */
+static int push_connection(lua_State *L, const Transfer *t) {
+  lua_pushstring(L, t->url);
+  lua_pushlstring(L, (const char *)t->times, sizeof t->times);
+  if (!t->wants_certificates) return 2;
+  lua_pushlstring(L, bytes_first(&t->certificates), bytes_length(&t->certificates));
+  return 3;
+}
+
+/* transfer:result() -> true, url, times, certificates | nil, name of the error, text | nothing until it has ended. */
 static int transfer_result(lua_State *L) {
   Transfer *t = check(L);
   if (!atomic_load(&t->has_ended)) return 0;
   if (t->code == CURLE_OK) {
     lua_pushboolean(L, 1);
-    lua_pushstring(L, t->url);
-    return 2;
+    return 1 + push_connection(L, t);
   }
   lua_pushnil(L);
   response_push_error(L, t);
   return 3;
 }
 
-/* transfer:response() -> status, lines of headers, body, url | nil, name of the error, text | nothing until it has ended. */
+/* transfer:response() -> status, lines of headers, body, url, times, certificates | nil, name of the error, text | nothing until it has ended. */
 static int transfer_response(lua_State *L) {
   Transfer *t = check(L);
   if (!atomic_load(&t->has_ended)) return 0;
@@ -142,9 +157,9 @@ static int transfer_response(lua_State *L) {
   lua_pushinteger(L, t->status);
   push_head(L, t);
   lua_pushlstring(L, bytes_first(&t->body), bytes_length(&t->body));
-  lua_pushstring(L, t->url);
+  int n = push_connection(L, t);
   bytes_free(&t->body);
-  return 4;
+  return 3 + n;
 }
 
 /* transfer:feed(bytes) -> whether there is room for more | nil if it has ended. Without bytes: the end of the

@@ -47,6 +47,9 @@ enum { WASTE_MAX = 16 << 20, WASTE_EACH = 64 };
 /* Lua's requests to the thread about a transfer: a set of these. */
 enum { ASK_START = 1, ASK_CANCEL = 2, ASK_RESUME = 4 };
 
+/* How many times libcurl measures of a transfer. */
+enum { TIMES = 5 };
+
 /* The number of easy handles that are kept. */
 enum { SPARE_HANDLES = 64 };
 
@@ -57,6 +60,7 @@ typedef struct Client {
   Thread thread;              /* the only one that uses the multi handle */
   size_t under_way;           /* number of transfers; Lua thread, as the next one */
   runnel_task wake;           /* wakes the thread */
+  atomic_int host_max;        /* connections to one host, at most; 0: any number. Set by Lua, read by the thread */
   runnel_task rest;           /* closes the queue of events if there are no transfers */
 
   pthread_mutex_t lock;       /* guards the rest, and parts of transfers */
@@ -102,6 +106,7 @@ typedef struct Transfer {
   curl_mime *mime;             /* a multipart body, owned; or NULL */
   curl_off_t max;              /* bytes of the body, at most */
   bool is_stream;              /* the body is taken in pieces; no limit if `max` is 0 */
+  bool wants_certificates;     /* those of the server */
   bool is_fed;                 /* the body to send is fed in pieces */
   bool is_special;             /* it has settings that further uses of its easy handle must not have */
   bool follows;                /* redirects are followed */
@@ -136,6 +141,8 @@ typedef struct Transfer {
   long status;                 /* of the last response; 0 without one */
   CURLcode code;               /* the result */
   char *url;                   /* the last one, after redirects; or NULL */
+  curl_off_t times[TIMES];     /* in microseconds, from the beginning; the names are in response.lua */
+  Bytes certificates;          /* if wanted: "name:value" with a zero byte for each field, and one after each */
   char error[CURL_ERROR_SIZE]; /* libcurl's text for the error */
   Bytes head;                  /* the lines of the last response's headers, without its status */
   Bytes body;                  /* of the response; of a stream, the untaken part: then Client.lock guards it */
@@ -276,6 +283,10 @@ bool response_has_one_length(const Transfer *transfer);
 /* Pushes the short name and the text of a failed transfer's error. */
 void response_push_error(lua_State *L, const Transfer *transfer);
 
+/* Notes how long it took, and the certificates if they are wanted; before the easy handle is freed. False if there is no
+   memory. */
+bool response_note_connection(Transfer *transfer);
+
 /* Writes the user's message into Transfer.error, unless libcurl has; before the easy handle is freed. */
 void response_note_error(Transfer *transfer);
 
@@ -298,6 +309,9 @@ void cookies_open(lua_State *L);
 /* client:start(url, settings, news [, room]) -> transfer: see calls.c. */
 int transfer_start(lua_State *L);
 
+/* client:limit(n): at most n connections to each host; 0: any number. */
+int client_limit(lua_State *L);
+
 /* client:close_idle(): closes the kept connections, as soon as no transfer is under way. */
 int client_close_idle(lua_State *L);
 
@@ -315,6 +329,9 @@ int gzip_deflater(lua_State *L);
 
 /* inflater() -> a stream that decompresses. */
 int gzip_inflater(lua_State *L);
+
+/* crc32(sum, bytes) -> the CRC-32 of what `sum` is that of, followed by `bytes`; of nothing it is 0. */
+int gzip_crc32(lua_State *L);
 
 /* Makes the type of the streams. */
 void gzip_open(lua_State *L);

@@ -42,6 +42,13 @@ int gzip_inflater(lua_State *L) {
   return gzip->is_open ? 1 : luaL_error(L, "not enough memory");
 }
 
+int gzip_crc32(lua_State *L) {
+  size_t size = 0;
+  const char *bytes = luaL_checklstring(L, 2, &size);
+  lua_pushinteger(L, (lua_Integer)crc32_z((uLong)luaL_checkinteger(L, 1), (const Bytef *)bytes, size));
+  return 1;
+}
+
 static Gzip *check(lua_State *L, bool inflates) {
   Gzip *gzip = (Gzip *)luaL_checkudata(L, 1, GZIP);
   luaL_argcheck(L, gzip->is_open && gzip->inflates == inflates, 1, "a stream of this kind expected");

@@ -246,6 +246,20 @@ static void note_cause(Transfer *t) {
   }
 }
 
+bool response_note_connection(Transfer *t) {
+  static const CURLINFO infos[TIMES] = {CURLINFO_NAMELOOKUP_TIME_T, CURLINFO_CONNECT_TIME_T, CURLINFO_APPCONNECT_TIME_T,
+                                        CURLINFO_STARTTRANSFER_TIME_T, CURLINFO_TOTAL_TIME_T};
+  for (int i = 0; i < TIMES; i++) (void)curl_easy_getinfo(t->easy, infos[i], &t->times[i]);
+  struct curl_certinfo *chain = NULL;
+  if (t->wants_certificates) (void)curl_easy_getinfo(t->easy, CURLINFO_CERTINFO, &chain);
+  for (int i = 0; chain && i < chain->num_of_certs; i++) {
+    for (struct curl_slist *field = chain->certinfo[i]; field; field = field->next)
+      if (!bytes_add(&t->certificates, field->data, strlen(field->data) + 1)) return false;
+    if (!bytes_add(&t->certificates, "", 1)) return false;
+  }
+  return true;
+}
+
 void response_note_error(Transfer *t) {
   note_cause(t);
   if (!may_be_done(t)) return;

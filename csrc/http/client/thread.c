@@ -57,6 +57,7 @@ typedef struct Loop {
   bool is_used;         /* there was a transfer since the multi handle was made */
   bool is_broken;       /* a function of libcurl, or on_socket, has failed: the multi handle is of no more use */
   bool shares;          /* transfers may share connections */
+  int host_max;         /* the limit that the multi handle has */
 } Loop;
 
 /* The transfer of an easy handle; NULL if libcurl has made the handle for itself. */
@@ -133,8 +134,17 @@ static int on_timer(CURLM *multi, long ms, void *data) {
   return 0;
 }
 
+/* Gives libcurl the limit that Lua has set. */
+static void apply_limit(Loop *loop) {
+  int most = atomic_load(&loop->client->host_max);
+  if (!loop->multi || most == loop->host_max) return;
+  (void)curl_multi_setopt(loop->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)most);
+  loop->host_max = most;
+}
+
 static void make_multi(Loop *loop) {
   loop->multi = curl_multi_init();
+  loop->host_max = 0;
   if (!loop->multi) return;
   (void)curl_multi_setopt(loop->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_SOCKETDATA, (void *)loop);
@@ -177,6 +187,7 @@ static void end_transfer(Transfer *t, CURLcode code) {
   t->url = size ? (char *)malloc(size) : NULL;
   if (t->url) memcpy(t->url, url, size);
   else if (code == CURLE_OK) code = CURLE_OUT_OF_MEMORY;
+  if (code == CURLE_OK && !response_note_connection(t)) code = CURLE_OUT_OF_MEMORY;
   if (t->is_in_head && (code == CURLE_OK || code == CURLE_PARTIAL_FILE)) { /* libcurl takes what came for all headers */
     t->refusal = REFUSED_HEAD;
     code = CURLE_PARTIAL_FILE;
@@ -217,6 +228,7 @@ static void remove_transfer(Loop *loop, Transfer *t) {
 
 static void begin_transfer(Loop *loop, Transfer *t) {
   if (!loop->multi) make_multi(loop);
+  apply_limit(loop);
   loop->is_used = true;
   if (!loop->active.first) loop->look = clock_ms() + LOOK_MS;
   if (loop->multi && curl_multi_add_handle(loop->multi, t->easy) == CURLM_OK) list_append(&loop->active, &t->active);
@@ -410,6 +422,7 @@ void *thread_run(void *data) {
   Wakeup *wakeup = loop.client->thread.wakeup;
   struct pollfd alone = {0}; /* as long as there is no array */
   while (!thread_ends(&loop.client->thread)) {
+    apply_limit(&loop);
     do_asked(&loop);
     if (closes_idle(&loop)) close_multi(&loop);
     bool is_told = events_post(&loop.client->events);

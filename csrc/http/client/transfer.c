@@ -53,6 +53,7 @@ void transfer_free(void *transfer) {
   bytes_free(&t->body);
   bytes_free(&t->feed);
   bytes_free(&t->taken);
+  bytes_free(&t->certificates);
   free(t->url);
   handle_release(t->client);
   free(t);

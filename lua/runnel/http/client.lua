@@ -9,6 +9,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local current = require "runnel.internal.world"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local need = require "runnel.internal.need"
@@ -33,6 +34,8 @@ local offer, close = core.methods.offer, core.methods.close
 local new_response = responses.new
 local NONE, refuse = options.NONE, options.refuse
 
+local LARGEST_INT <const> = 0x7fffffff -- of C
+
 ---@class runnel.http.client
 local client = {}
 
@@ -40,11 +43,16 @@ local client = {}
 
 local the_client -- of this state, made for the first request
 
+local function get_client()
+  the_client = the_client or lib.open(chan():name "http", offer, close)
+  return the_client
+end
+
 -- Begins a request. An error of libcurl is raised at the line with that level, as seen from the caller.
 local function start(what, url, settings, news, room, level)
-  the_client = the_client or lib.open(chan():name "http", offer, close)
+  local owner = the_client or get_client()
   if settings == NONE then settings = nil end -- the same for the C module, and faster
-  local ok, transfer = pcall(the_client.start, the_client, url, settings, news, room)
+  local ok, transfer = pcall(owner.start, owner, url, settings, news, room)
   if not ok then error(("%s: %s"):format(what, transfer), level + 1) end
   return transfer
 end
@@ -120,8 +128,8 @@ local function perform(what, url, settings, level)
   while true do
     local is_news, err = wait(news)
     if not is_news then return nil, err end
-    local status, headers, body, last_url = transfer:response()
-    if status then return new_response(status, headers, body, last_url) end
+    local status, headers, body, last_url, times, certificates = transfer:response()
+    if status then return new_response(status, headers, body, last_url, times, certificates) end
     if headers then return nil, error_of(url, settings, headers, body) end -- the error's kind and text
   end
 end
@@ -210,7 +218,7 @@ end
 local function move_body(self, transfer, news)
   local ch = self.ch
   while true do
-    local ok, name, text = transfer:result() -- before `take`: then all data has arrived
+    local ok, name, text, certificates = transfer:result() -- before `take`: then all data has arrived
     local piece = transfer:take() -- before `head`: then the head of a piece is known
     if not self.head then
       local status, headers = transfer:head()
@@ -223,6 +231,7 @@ local function move_body(self, transfer, news)
     if piece then
       if not put(ch, piece) then return end
     elseif ok then
+      responses.set_connection(self.head, text, certificates)
       return end_stream(self)
     elseif name then
       return fail_stream(self, error_of(self.url, self.settings, name, text))
@@ -260,30 +269,35 @@ end
 -- The same with a fake.
 local function run_fake(self)
   local sending <close> = upload.sending(self.settings) -- luacheck: ignore 211
+  local began = core.now()
   local response, err = ask_fake(self)
   if not response then return fail_stream(self, err) end
-  local body = response.body
-  response.body = nil
+  local body, timing = response.body, response.timing
+  response.body, response.timing = nil, nil
   if is_refused(self, response) then return end
   tell_head(self, response)
+  local function done()
+    responses.set_timing(response, timing.first_byte, core.now() - began)
+    end_stream(self)
+  end
   if type(body) == "string" then
     if body ~= "" and not put(self.ch, body) then return end
-    return end_stream(self)
+    return done()
   end
   local reading <close> = setmetatable({ ch = body }, ends.Dropping) -- luacheck: ignore 211
   repeat
     local piece, why = take_in_time(body, self.url, self.settings)
     if piece == nil and why ~= nil then return fail_stream(self, why) end
   until piece == nil or not put(self.ch, piece)
-  end_stream(self)
+  done()
 end
 
-local function begin_stream(self, what)
-  if fakes.is_used(what, 4) then return guard.go(guard.close, self.ch, run_fake, self) end
+local function begin_stream(self, what, level)
+  if fakes.is_used(what, level + 1) then return guard.go(guard.close, self.ch, run_fake, self) end
   local settings = self.settings
   local news, room = chan(1), settings.source and chan(1)
   settings.is_stream = true
-  local transfer = start(what, self.url, settings, news, room, 4)
+  local transfer = start(what, self.url, settings, news, room, level + 1)
   local ok, block = pcall(guard.go, guard.close, self.ch, run_stream, self, transfer, news, room)
   if ok then return block end
   transfer:cancel() -- memory has run out
@@ -298,8 +312,8 @@ local function wait_for_head(self)
   return nil, err == nil and "the channel of the stream was closed" or err
 end
 
--- Begins a stream; errors are at the line that called the caller.
-local function open_stream(what, url, settings, ch)
+-- Begins a stream; errors are raised at `level`, as seen from the caller.
+local function open_stream(what, url, settings, ch, level)
   ch:name("http " .. responses.host(url))
   local self = setmetatable({ url = url, ch = ch, ready = chan(), settings = settings, over = false }, Stream)
   local wrong = refuse(url)
@@ -307,7 +321,7 @@ local function open_stream(what, url, settings, ch)
     fail_stream(self, wrong)
     upload.drop(settings)
   else
-    self.block = guard.started(begin_stream(self, what), what)
+    self.block = guard.started(begin_stream(self, what, level + 1), what)
     internal.on_close(ch, function()
       if self.over then return end
       self.over = true
@@ -329,17 +343,19 @@ end
 ---and the error
 function client.stream(url, opts)
   local full_url, settings = options.read("stream", url, opts, 2)
-  local ch, head = open_stream("stream", full_url, settings, check.new_chan(opts and opts.buffer, "stream"))
+  local ch, head = open_stream("stream", full_url, settings, check.new_chan(opts and opts.buffer, "stream"), 2)
   return ch, head -- no tail call: it would hide the caller's line
 end
 
----The same for http.proxy, with settings.
+---The same for http.proxy and http.download, with settings. Errors are raised at `level`, as seen from the caller.
+---@param what string the function that was called
 ---@param url string
 ---@param settings runnel.http.Settings
+---@param level integer
 ---@return runnel.Channel<string> pieces
 ---@return fun(): runnel.http.Response?, any head
-function client.forward(url, settings)
-  local ch, head = open_stream("proxy", url, settings, chan())
+function client.forward(what, url, settings, level)
+  local ch, head = open_stream(what, url, settings, chan(), level + 1)
   return ch, head
 end
 
@@ -355,6 +371,18 @@ end
 function client.cookies(...)
   sign.dot((...), "http", "cookies")
   return lib.cookies()
+end
+
+---Limits how many connections there are to each server at a time: requests beyond that wait.
+---@param n? integer nil: no limit, as before the first call
+function client.max_connections(n)
+  sign.dot(n, "http", "max_connections")
+  if n ~= nil then check.integer(n, 1, "max_connections") end
+  if current.world and internal.host() > 0 then
+    current.world:here().max_connections = n
+  else
+    get_client():limit(math.min(n or 0, LARGEST_INT))
+  end
 end
 
 ---Closes the connections kept for further requests, as soon as no request is under way. Without this call they close

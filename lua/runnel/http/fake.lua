@@ -183,6 +183,16 @@ local function follow(url, settings, streams)
   end
 end
 
+-- The same, within its time.
+local function within(url, settings, streams)
+  if not settings.timeout then return follow(url, settings, streams) end
+  local results, err = time_limit.new(responses.host(url) .. ": no response", settings.timeout):call(nil, follow,
+    url, settings, streams)
+  if results then return results[1], results[2] end
+  if not timed_out.is_timeout(err) then error(err, 0) end
+  return nil, err
+end
+
 ---Passes a request to the function.
 ---@param url string
 ---@param settings runnel.http.Settings
@@ -190,12 +200,10 @@ end
 ---@return runnel.http.Response? response
 ---@return any err
 function fakes.request(url, settings, streams)
-  if not settings.timeout then return follow(url, settings, streams) end
-  local results, err = time_limit.new(responses.host(url) .. ": no response", settings.timeout):call(nil, follow,
-    url, settings, streams)
-  if results then return results[1], results[2] end
-  if not timed_out.is_timeout(err) then error(err, 0) end
-  return nil, err
+  local began = core.now()
+  local response, err = within(url, settings, streams)
+  if response then responses.set_timing(response, core.now() - began) end
+  return response, err
 end
 
 return fakes

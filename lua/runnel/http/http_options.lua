@@ -22,7 +22,7 @@ local NOT_IN_A_HEADER <const> = "[\r\n\0]"
 local BODIES = { "body", "form", "json", "multipart" }
 
 -- Options of this module: for every request, and for requests that may have a body.
-local OWN = { "connect_timeout", "cookies", "fail", "headers", "max", "query", "redirects", "timeout" }
+local OWN = { "certificates", "connect_timeout", "cookies", "fail", "headers", "max", "query", "redirects", "timeout" }
 local AGAIN = { "backoff", "tries" }
 local SENDING = { "body", "form", "json", "method", "multipart", "size" }
 
@@ -42,6 +42,7 @@ for name in pairs(lib.options) do libcurls[#libcurls + 1] = name end
 
 -- The options that each function has.
 local KNOWN = {
+  download = set_of(OWN, AGAIN, { "idle", "progress", "sha256" }, libcurls),
   events = set_of(OWN, SENDING, EVENTS, libcurls),
   get = set_of(OWN, AGAIN, libcurls),
   request = set_of(OWN, AGAIN, SENDING, { "url" }, libcurls),
@@ -49,8 +50,12 @@ local KNOWN = {
   proxy = set_of({ "behind_proxy", "connect_timeout", "idle", "keep_host", "max_message", "on_error" }, libcurls),
 }
 
-for _, name in ipairs { "fail", "size", "timeout" } do KNOWN.events[name] = nil end
+for _, name in ipairs { "certificates", "fail", "size", "timeout" } do KNOWN.events[name] = nil end
+for _, name in ipairs { "accept_encoding", "fail", "range" } do KNOWN.download[name] = nil end -- it sets them itself
 KNOWN.proxy.accept_encoding = nil -- the client's
+
+-- What gives the body in pieces, so that its length has no default limit.
+local IN_PIECES = { download = true, stream = true }
 
 -- An invalid option throws a table, which options.read raises at the program's line.
 local function fail(format, ...) error({ message = format:format(...) }, 0) end
@@ -303,8 +308,10 @@ local function check_each(what, opts)
   if opts.method ~= nil and not token.is(opts.method) then
     fail("method: a name such as \"PUT\" expected, got %s", check.describe(opts.method))
   end
-  if opts.fail ~= nil and type(opts.fail) ~= "boolean" then
-    fail("fail: true or false expected, got %s", check.article(opts.fail))
+  for _, flag in ipairs { "certificates", "fail" } do
+    if opts[flag] ~= nil and type(opts[flag]) ~= "boolean" then
+      fail("%s: true or false expected, got %s", flag, check.article(opts[flag]))
+    end
   end
   if opts.cookies ~= nil and not lib.is_cookies(opts.cookies) then
     fail("cookies: what http.cookies() returns expected, got %s", check.article(opts.cookies))
@@ -318,8 +325,8 @@ local LIMITS = lib.limits
 local function read(what, url, opts)
   if type(url) ~= "string" then fail("a URL expected, as in \"https://example.org/\", got %s", check.article(url)) end
   if type(opts) ~= "table" then fail("a table of options expected, got %s", check.article(opts)) end
-  local s = { max = what ~= "stream" and LIMITS.max or nil, connect_timeout = LIMITS.connect_timeout,
-    redirects = LIMITS.redirects, fail = opts.fail }
+  local s = { max = not IN_PIECES[what] and LIMITS.max or nil, connect_timeout = LIMITS.connect_timeout,
+    redirects = LIMITS.redirects, fail = opts.fail, certificates = opts.certificates }
   s.libcurl = check_each(what, opts)
   set_limits(s, opts)
   s.method, s.cookies = opts.method and opts.method:upper(), opts.cookies
@@ -333,7 +340,7 @@ local function read(what, url, opts)
     lines[#lines + 1] = "Accept-Encoding:" -- a part of a compressed body cannot be decompressed
   end
   if #lines > 0 then s.headers = lines end
-  s.has_more = (s.libcurl or s.method or s.cookies or s.headers) and true
+  s.has_more = (s.libcurl or s.method or s.cookies or s.headers or s.certificates) and true
   return opts.query ~= nil and with_query(url, opts.query) or url, s
 end
 
@@ -345,6 +352,7 @@ end
 ---@field source? runnel.Channel<string> the body, if it is a channel
 ---@field timeout? integer ms for all of it
 ---@field max? integer bytes of the body
+---@field certificates? boolean the response has those of the server
 ---@field fail? boolean a status from 400 on is an error
 ---@field repeats? boolean it is sent again if a kept connection ends before the response; nil: without options
 ---@field tries? integer how often it is tried; nil: once
@@ -388,7 +396,7 @@ function options.refuse(url)
 end
 
 ---Checks the options of a request, and turns them into settings.
----@param what string the function that was called: "get", "request", "stream", "events" or "proxy"
+---@param what string the function that was called: "get", "request", "stream", "download", "events" or "proxy"
 ---@param url any
 ---@param opts any
 ---@param level integer of the line for errors, as seen from the caller
@@ -396,7 +404,7 @@ end
 ---@return runnel.http.Settings settings
 function options.read(what, url, opts, level)
   if type(url) == "string" and url:find "[\128-\255]" then url = encode_bytes(url) end
-  if opts == nil and type(url) == "string" and what ~= "stream" and not contexts.on then
+  if opts == nil and type(url) == "string" and not IN_PIECES[what] and not contexts.on then
     return url, LIMITS -- most requests
   end
   local ok, first, settings = pcall(read, what, url, opts == nil and {} or opts)

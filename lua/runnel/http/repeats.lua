@@ -25,8 +25,13 @@ function repeats.asked(response)
   return time and math.max(0, time - os.time()) * 1000
 end
 
--- How long to wait before the next try, in ms; nil: the result is final.
-local function pause_before(settings, tried, response)
+---How long to wait before the next try, in ms; nil: the result is final.
+---@param settings runnel.http.Settings with tries
+---@param tried integer
+---@param response? runnel.http.Response nil: there was none
+---@return number?
+function repeats.pause(settings, tried, response)
+  if tried >= settings.tries then return nil end
   if response and not repeats.LATER[response.status] then return nil end
   local ms = response and repeats.asked(response)
   if not ms then return backoff.pause(settings.backoff, tried) end
@@ -47,7 +52,7 @@ function repeats.perform(perform, what, url, settings, level)
   while true do
     local response, err = perform(what, url, settings, level + 1)
     tried = tried + 1
-    local ms = tried < settings.tries and pause_before(settings, tried, response)
+    local ms = repeats.pause(settings, tried, response)
     if not ms then return response, err end
     core.sleep(ms)
   end

@@ -146,7 +146,7 @@ local function pass_on(self, req, url)
     source, size = req:pieces(), math.tointeger(tonumber(sent["content-length"]))
   end
   local settings = options.forward(self.settings, req.method, headers_of(self, req), source, size)
-  local ch, head = client.forward(url, settings)
+  local ch, head = client.forward("proxy", url, settings, 2)
   local transfer <close> = setmetatable({ ch = ch }, Transfer)
   local res, err = head()
   if not res then return fail(self, req, err) end

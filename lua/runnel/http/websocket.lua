@@ -17,6 +17,7 @@ local handshake = require "runnel.http.websocket.handshake"
 local options = require "runnel.http.websocket.ws_options"
 local proxies = require "runnel.http.proxy"
 local socket = require "runnel.uv.socket"
+local socks = require "runnel.http.socks"
 local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
 
@@ -30,7 +31,8 @@ local KEY <const> = "dGhlIHNhbXBsZSBub25jZQ=="
 -- ms until the connection and its handshake are complete.
 local TIMEOUT <const> = 10000
 
-local OPTIONS = { timeout = check.kinds.ms(0), origin = true, tls = true, proxy = true, unix_socket_path = true }
+local OPTIONS = { timeout = check.kinds.ms(0), origin = true, tls = true, proxy = true, proxy_tls = true,
+  unix_socket_path = true }
 for name, kind in pairs(options.KNOWN) do OPTIONS[name] = kind end
 
 ---@class runnel.http.websocket
@@ -155,9 +157,9 @@ local function proxy_of(place, opts)
   if not text then return nil end
   local proxy = proxies.parse(text)
   if not proxy then return nil, "the address of the proxy is wrong: " .. text end
-  if proxy.scheme == "http" then return proxy end
-  return nil, ("WebSockets can use a proxy with http:// only, and the proxy is %s://%s"):format(proxy.scheme,
-    proxy.name)
+  if proxy.scheme == "http" or proxy.scheme == "https" or socks.SCHEMES[proxy.scheme] ~= nil then return proxy end
+  return nil, ("the proxy %s://%s is of an unknown kind: http, https, socks4, socks4a, socks5 and socks5h are known")
+    :format(proxy.scheme, proxy.name)
 end
 
 -- Has a proxy make a tunnel. Returns true; or nil and an error.
@@ -184,14 +186,17 @@ local function connect(attempt, place, opts)
   if wrong then return nil, wrong end
   if not (proxy or path) then return socket.connect(place.host, place.port, tls and { tls = tls }) end
   local through = proxy and ("through the proxy %s: "):format(proxy.name) or ""
-  local conn, err = socket.connect(path or proxy.host, proxy and proxy.port)
+  local proxy_tls = proxy and proxy.scheme == "https" and (opts.proxy_tls or true) or nil
+  local conn, err = socket.connect(path or proxy.host, proxy and proxy.port, proxy_tls and { tls = proxy_tls })
   if not conn then return nil, through .. tostring(err) end
   attempt.conn = conn
   local ok
-  if proxy then ok, err = ask_proxy(conn, proxy, place) else ok = true end
+  if not proxy then ok = true
+  elseif socks.SCHEMES[proxy.scheme] ~= nil then ok, err = socks.ask(conn, proxy, place.host, place.port)
+  else ok, err = ask_proxy(conn, proxy, place) end
   if not ok then return nil, through .. tostring(err) end
   if not tls then return conn end
-  conn.host = place.host
+  conn.host, conn.is_tunnel = place.host, true
   ok, err = conn:start_tls(tls)
   return ok and conn or nil, err
 end
@@ -258,9 +263,9 @@ end
 ---Connects to a server of WebSocket. Parks until the handshake is complete.
 ---@param url string ws:// or wss://
 ---@param opts? runnel.http.WebSocketOptions|{ timeout?: number, origin?: string, tls?: true|table, proxy?:
----string, unix_socket_path?: string } `timeout`: ms until the handshake is complete, default 10000; `origin`: the
----header Origin; `tls`: as for uv.connect, for wss; `proxy`: URL of the proxy, "": none; default: that of the
----environment; `unix_socket_path`: a Unix socket to connect to
+---string, proxy_tls?: true|table, unix_socket_path?: string } `timeout`: ms until the handshake is complete, default
+---10000; `origin`: the header Origin; `tls`: as for uv.connect, for wss; `proxy`: URL of the proxy, "": none; default:
+---that of the environment; `proxy_tls`: as `tls`, for a proxy with https; `unix_socket_path`: a Unix socket to connect to
 ---@return runnel.http.WebSocket? conn
 ---@return any err the reason: a string, or an error for which rn.is_timeout is true
 ---@return { status: integer, headers: table<string, string> }? response if the server has answered with a status other

@@ -446,19 +446,11 @@ function command.save(ui, rest)
   ui.print(("chunks written to %s: %d"):format(path, #ui.session.chunks))
 end
 
-local ANSWERS, FURTHER = 5, 3 -- how many sections are shown: of a question, and beside the rows of a name
-
 function command.doc(ui, rest)
-  local name = rest:gsub("%b()$", "")
-  if not name:find "[%w_]" then fail ":doc needs a name or a question, as in :doc ch:take or :doc close a channel" end
-  local found = doc.find(name)
-  for _, entry in ipairs(found) do ui.print(doc.text(entry, columns(ui))) end
-  local is_word = not name:find "[.:]"
-  local sections = (is_word or name:find "%s") and doc.search(rest, #found > 0 and FURTHER or ANSWERS) or {}
-  for _, section in ipairs(sections) do ui.print(doc.section(section, columns(ui))) end
-  if #found + #sections > 0 then return end
-  local nearest = hint.nearest(name, doc.names())
-  fail("there is no documentation of %s%s", rest, nearest and ("; did you mean %s?"):format(nearest) or "")
+  if not rest:find "[%w_]" then fail ":doc needs a name or a question, as in :doc ch:take or :doc close a channel" end
+  local answers, problem = doc.answers(rest, columns(ui))
+  if not answers then fail("%s", problem) end
+  for _, text in ipairs(answers) do ui.print(text) end
 end
 
 function command.set(ui, rest)

@@ -1,6 +1,7 @@
 ---The entries of `:doc`: rows and paragraphs of the manual, Lua's own functions, and functions of the library without a
 ---row there; and the sections of the documents that answer a question.
 
+local hint = require "runnel.prompt.hint"
 local search = require "runnel.prompt.search"
 local width = require "runnel.internal.width"
 
@@ -181,6 +182,41 @@ function doc.text(entry, columns)
     lines[#lines + 1] = width.wrap(option[2], columns, "      ")
   end
   return table.concat(lines, "\n")
+end
+
+local ANSWERS <const>, FURTHER <const> = 5, 3 -- how many sections are shown: of a question, and beside the rows of a name
+
+---What there is about a name, as in "ch:take", or a question: entries, then sections, as texts. Nil and why, if nothing.
+---@param query string
+---@param columns integer
+---@return string[]? texts
+---@return string? problem
+function doc.answers(query, columns)
+  local name, texts = query:gsub("%b()$", ""), {}
+  for i, entry in ipairs(doc.find(name)) do texts[i] = doc.text(entry, columns) end
+  if name:find "%s" or not name:find "[.:]" then
+    for _, section in ipairs(doc.search(query, #texts > 0 and FURTHER or ANSWERS)) do
+      texts[#texts + 1] = doc.section(section, columns)
+    end
+  end
+  if #texts > 0 then return texts end
+  local nearest = hint.nearest(name, doc.names())
+  return nil, ("there is no documentation of %s%s"):format(query,
+    nearest and ("; did you mean %s?"):format(nearest) or "")
+end
+
+---The entries of the manual, as JSON: a list of objects with `calls`, `names`, `text` and `options` (`name`, `text`).
+---@param rows? runnel.prompt.Entry[] by default those that are built into the executable
+---@return string
+function doc.json(rows)
+  local json = require "runnel.json"
+  local entries = json.array {}
+  for i, row in ipairs(rows or documented()) do
+    local options = json.array {}
+    for k, option in ipairs(row.options or {}) do options[k] = { name = option[1], text = option[2] } end
+    entries[i] = { calls = json.array(row.calls), names = json.array(row.names), text = row.text, options = options }
+  end
+  return json.encode(entries)
 end
 
 return doc

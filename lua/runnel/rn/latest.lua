@@ -26,8 +26,8 @@ local latest = {}
 local Latest = { __sign = "latest", __name = "runnel.latest" }
 Latest.__index = Latest
 
--- Offers the present value to all taps, and forgets those that were closed.
-local function tell(self)
+-- The taps, without those that were closed.
+local function open_taps(self)
   local taps, kept = self.taps, 0
   for i = 1, #taps do
     local tap = taps[i]
@@ -35,18 +35,24 @@ local function tell(self)
     if not is_closed(tap) then
       kept = kept + 1
       taps[kept] = tap
-      guard.call("a tap of a latest", offer, tap, self.value)
     end
   end
+  return taps
+end
+
+-- Offers the present value to all taps.
+local function tell(self)
+  for _, tap in ipairs(open_taps(self)) do guard.call("a tap of a latest", offer, tap, self.value) end
 end
 
 local function finish(self, reason, from)
   self.ended, self.reason = true, reason
-  if reason ~= nil and #self.taps == 0 then
+  local taps = open_taps(self)
+  if reason ~= nil and #taps == 0 then
     self.unclaimed = chan() -- has the error until the next tap
     return ends.close(self.unclaimed, reason, from)
   end
-  for i, tap in ipairs(self.taps) do ends.close(tap, reason, i == 1 and from or nil) end
+  for i, tap in ipairs(taps) do ends.close(tap, reason, i == 1 and from or nil) end -- taken from one, it counts as taken
   self.taps = {}
 end
 

@@ -10,6 +10,7 @@ local choose, note = core.internal.explore.choose, core.internal.explore.note
 local NAMES = {
   refuse = true, reset = true, delay = true, short = true, silent = true, dns = true, stale = true, emfile = true,
   enospc = true, eio = true, slow = true, unsynced = true, torn = true, crash = true, leader = true,
+  lost = true, twice = true,
 }
 
 ---@class runnel.sim.Faults

@@ -68,7 +68,8 @@ local TEXTS = {
   EAGAIN = "resource temporarily unavailable", EBADF = "bad file descriptor", ECONNREFUSED = "connection refused",
   ECONNRESET = "connection reset by peer", EEXIST = "file already exists", EINVAL = "invalid argument",
   EIO = "i/o error", EISCONN = "socket is already connected", EISDIR = "illegal operation on a directory",
-  EMFILE = "too many open files", ENETUNREACH = "network is unreachable", ENOENT = "no such file or directory",
+  EMFILE = "too many open files", EMSGSIZE = "message too long",
+  ENETUNREACH = "network is unreachable", ENOENT = "no such file or directory",
   ENOSPC = "no space left on device", ENOTCONN = "socket is not connected", ENOTDIR = "not a directory",
   ENOTEMPTY = "directory not empty", EPIPE = "broken pipe", ESRCH = "no such process",
   ENXIO = "no such device or address", EPERM = "operation not permitted", EALREADY = "connection already in progress",
@@ -81,4 +82,17 @@ local function fail(name, what)
   return nil, ("%s: %s%s"):format(name, TEXTS[name], what and ": " .. what or ""), name
 end
 
-return { class = class, new = new, fail = fail, TEXTS = TEXTS }
+-- What luv raises for an address that is none.
+local function check_address(ip, port)
+  local a, b, c, d = tostring(ip):match "^(%d+)%.(%d+)%.(%d+)%.(%d+)$"
+  local is_valid = a and tonumber(a) < 256 and tonumber(b) < 256 and tonumber(c) < 256 and tonumber(d) < 256
+  if not is_valid and not tostring(ip):find "^[%x:.]*:[%x:.]*$" then
+    error(("Invalid IP address or port [%s:%d]"):format(ip, port), 3)
+  end
+end
+
+local function address(ip, port)
+  return { ip = ip, port = port, family = ip:find(":", 1, true) and "inet6" or "inet" }
+end
+
+return { address = address, check_address = check_address, class = class, new = new, fail = fail, TEXTS = TEXTS }

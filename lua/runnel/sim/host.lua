@@ -22,6 +22,7 @@ local internal = core.internal
 ---@field main runnel.Channel<any> the result of its program
 ---@field handles table its open handles, in the order of a list with gaps filled by the last one
 ---@field listeners table<integer, runnel.sim.Handle> by port
+---@field datagrams table<integer, runnel.sim.Udp[]> UDP sockets by port
 ---@field sockets table<string, runnel.sim.Handle> Unix sockets by path
 ---@field next_port integer
 ---@field machine runnel.sim.Host the host itself; of a process, the host on which it runs
@@ -35,6 +36,8 @@ local internal = core.internal
 ---@field subscriptions integer channels with messages of NATS that are open
 ---@field ended_at? number when it crashed or was ended last
 ---@field lost_power? boolean that was a crash of the machine
+---@field max_connections? integer of http.max_connections
+---@field requests table<string, runnel.sim.HttpSlots> those to servers, if there is that limit
 ---@field locks table<string, table<string, runnel.sim.Locks>> those of stores, by file and text
 local Host = {}
 Host.__index = Host
@@ -48,8 +51,8 @@ local function start(self, level)
   local f = type(self.f) == "string" and programs.load(self.f, level + 1) or self.f --[[@as fun()]]
   self.born, self.alive = self.born + 1, true
   self.handles, self.listeners, self.sockets, self.next_port = {}, {}, {}, FIRST_PORT
-  self.open_files, self.pipes, self.signals, self.children = {}, {}, {}, {}
-  self.subscriptions, self.term = 0, nil
+  self.open_files, self.pipes, self.signals, self.children, self.datagrams = {}, {}, {}, {}, {}
+  self.subscriptions, self.term, self.max_connections, self.requests = 0, nil, nil, {}
   local before, context = internal.host(self.number), internal.trace.context()
   internal.trace.set_context(nil) -- a program inherits nothing from the go block that starts it
   local main = core.go(f)
@@ -108,10 +111,11 @@ function Host:free_port()
   until false
 end
 
----Whether it serves others: it listens for connections, or subscribes to messages.
+---Whether it serves others: it listens for connections or datagrams, or subscribes to messages.
 ---@return boolean
 function Host:listens()
-  return next(self.listeners) ~= nil or next(self.sockets) ~= nil or self.subscriptions > 0
+  return next(self.listeners) ~= nil or next(self.sockets) ~= nil or next(self.datagrams) ~= nil
+    or self.subscriptions > 0
 end
 
 -- Drops the go blocks of a program; also the running one, which never goes on.

@@ -5,7 +5,7 @@ local core = require "runnel.core"
 local current = require "runnel.internal.world"
 local handles = require "runnel.sim.handle"
 
-local fail = handles.fail
+local address, check_address, fail = handles.address, handles.check_address, handles.fail
 
 -- After how many ms connecting fails, if no answer comes, or no host has the address.
 local NO_ANSWER, NO_HOST = 127000, 3000
@@ -41,18 +41,6 @@ function network.new_pipe() return handles.new(Pipe) end
 function Socket:nodelay() return 0 end -- luacheck: ignore 212
 
 -- ---- addresses ----
-
-local function check_address(ip, port)
-  local a, b, c, d = tostring(ip):match "^(%d+)%.(%d+)%.(%d+)%.(%d+)$"
-  local is_valid = a and tonumber(a) < 256 and tonumber(b) < 256 and tonumber(c) < 256 and tonumber(d) < 256
-  if not is_valid and not tostring(ip):find "^[%x:.]*:[%x:.]*$" then
-    error(("Invalid IP address or port [%s:%d]"):format(ip, port), 3)
-  end
-end
-
-local function address(ip, port)
-  return { ip = ip, port = port, family = ip:find(":", 1, true) and "inet6" or "inet" }
-end
 
 function Socket:getsockname()
   if self.closing or not self.port then return fail "EBADF" end

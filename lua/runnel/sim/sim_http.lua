@@ -81,6 +81,37 @@ local function send_rest(world, what)
   end)
 end
 
+-- The connections of a host to a server, of which http.max_connections limits the number.
+---@class runnel.sim.HttpSlots
+---@field used integer
+---@field freed runnel.Channel<boolean> has a value when there may be a free one
+local Slots = {}
+Slots.__index = Slots
+
+-- A free one again. Whoever gets it tells the next one, since only one value is kept.
+function Slots:free()
+  self.used = self.used - 1
+  self.freed:offer(true)
+end
+
+-- A `<close>` variable that frees a connection, unless that is left to somebody else.
+local Slot = { __close = function(self)
+  if self.slots then self.slots:free() end
+end }
+
+-- Waits until there may be another connection from this host to that server.
+local function wait_for_slot(host, place)
+  local slots = host.requests[place]
+  if not slots then
+    slots = setmetatable({ used = 0, freed = core.chan(1) }, Slots)
+    host.requests[place] = slots
+  end
+  while slots.used >= (host.max_connections or math.huge) do take(slots.freed) end
+  slots.used = slots.used + 1
+  if slots.used < (host.max_connections or math.huge) then slots.freed:offer(true) end
+  return setmetatable({ slots = slots }, Slot)
+end
+
 ---Makes a request, in the running go block.
 ---@param url string
 ---@param req runnel.http.Request as the server's function gets it
@@ -95,6 +126,7 @@ function http.exchange(url, req, what)
   local host, port = place_of(url)
   local place = ("%d %s:%d"):format(internal.host(), what.path or host, port)
   local source_error, connected = watch_source(world, what)
+  local slot <close> = world:here().max_connections and wait_for_slot(world:here(), place) or nil
   local socket = require "runnel.uv.socket"
   local opened, err = socket.connect(what.path or host, not what.path and port or nil)
   if source_error() ~= nil then err = source_error() end
@@ -122,7 +154,12 @@ function http.exchange(url, req, what)
   end
   if core.is_chan(exchange.body) then -- the connection is open until all of the body has come
     attempt.conn = nil
-    internal.on_close(exchange.body, function() conn:close() end)
+    local slots = slot and slot.slots
+    if slot then slot.slots = nil end
+    internal.on_close(exchange.body, function()
+      conn:close()
+      if slots then slots:free() end
+    end)
   end
   return exchange.status, exchange.headers, exchange.body
 end

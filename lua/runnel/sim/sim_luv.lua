@@ -5,9 +5,10 @@ local network = require "runnel.sim.network"
 local processes = require "runnel.sim.sim_process"
 local signals = require "runnel.sim.signal"
 local timers = require "runnel.sim.timer"
+local udp = require "runnel.sim.sim_udp"
 
 local luv = {
-  new_timer = timers.new_timer, new_signal = signals.new_signal,
+  new_timer = timers.new_timer, new_udp = udp.new_udp, new_signal = signals.new_signal,
   spawn = processes.spawn, kill = processes.kill, pipe = processes.pipe,
 }
 

@@ -1,6 +1,6 @@
 ---File descriptors, which are opened and used without blocking the loop, and closed when they are collected. Files are
----read and written by luv's threads, unless what is read is in memory; pipes, terminals and sockets when they are ready.
----Luv's own streams would make them non-blocking for every program that shares them.
+---read in place if that does not wait for a disk, else by luv's threads, which also write them; pipes, terminals and
+---sockets when they are ready. Luv's own streams would make them non-blocking for every program that shares them.
 
 local core = require "runnel.core"
 local current = require "runnel.internal.world"

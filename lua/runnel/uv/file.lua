@@ -10,6 +10,7 @@ local loop = require "runnel.uv.loop"
 local sign = require "runnel.internal.sign"
 local standard = require "runnel.uv.standard"
 local stream = require "runnel.uv.uv_stream"
+local characters = require "runnel.uv.characters"
 
 local fail, put_while_open = core.internal.fail, core.internal.moving.put_while_open
 local uv = loop.uv
@@ -62,37 +63,45 @@ local function putter(out, _, unread)
   end
 end
 
--- What an earlier reader has left comes first.
-local function with_rest(reading, emit)
-  local unread = reading.unread
-  local function add(chunk)
+-- Notes each chunk as got.
+local function noting(unread, emit)
+  return function(chunk)
     if chunk then unread:add(chunk) end
     return emit(chunk)
   end
+end
+
+-- What an earlier reader has left comes first.
+local function emit_rest(reading, emit)
   local rest = reading.rest
   reading.rest = nil
-  return add, not rest or rest == "" or add(rest)
+  return not rest or rest == "" or emit(rest)
 end
 
 -- `emitter(out, name, unread)` makes the function that puts the items of a chunk; called with nil, it puts the rest.
-local function read_into(out, where, size, emitter, reading)
+-- `is_text`: no chunk ends within a character.
+local function read_into(out, where, size, emitter, reading, is_text)
   local opened, problem = descriptor.open(where, O.O_RDONLY)
   if not opened then return out:close(problem) end
   local d <close> = opened
   if reading and reading.given then return end
   local err = d:prepare(false)
   if err then return out:close(err) end
-  local emit, goes_on = emitter(out, d.name, reading and reading.unread), true
-  if reading then emit, goes_on = with_rest(reading, emit) end
+  local unread = reading and reading.unread
+  local emit, goes_on = emitter(out, d.name, unread), true
+  if unread then emit = noting(unread, emit) end
+  if is_text then emit = characters.aligned(emit, unread) end
+  if reading then goes_on = emit_rest(reading, emit) end
   if goes_on then
     if d.polled then err = each_ready_chunk(d, emit, out)
     else err = each_chunk(d, size, emit) end
   end
   emit(nil)
-  if reading then reading.unread.over = true end
+  if unread then unread.over = true end
   out:close(err)
 end
 
+local READ_OPTIONS = { text = check.kinds.boolean }
 local LINES_OPTIONS = { max = check.kinds.integer(1), pieces = check.kinds.integer(1) }
 
 ---@class runnel.uv.file
@@ -101,13 +110,15 @@ local file = {}
 ---Reads a file, a named pipe, a device or a descriptor, as a channel of strings of any size. It reads only while takes
 ---wait. Closing the channel closes the file, unless it is standard input.
 ---@param where string|integer its path, or a file descriptor
+---@param opts? { text?: boolean } `text`: no string ends within a character of UTF-8, unless the file does
 ---@return runnel.Channel<string> chunks closes at the end, or with an error
-function file.read(where)
+function file.read(where, opts)
   check_place(where, "read")
+  check.options(opts, READ_OPTIONS, "read")
   loop.check "read"
   local out = loop.chan(where)
   local reading = standard.reading(where, out)
-  guard.started(guard.go(guard.close, out, read_into, out, where, SIZE, putter, reading), "uv.read")
+  guard.started(guard.go(guard.close, out, read_into, out, where, SIZE, putter, reading, opts and opts.text), "uv.read")
   return out
 end
 

@@ -234,7 +234,8 @@ function path_watch.new(path, what, on_event, on_error)
   if not cwd then return nil, problem end
   local self = setmetatable({
     path = cwd .. "/" .. path, handles = { loop.made(uv.new_fs_event(), what, path) }, used = 0, entries = {},
-    on_event = on_event, on_error = on_error, due = {}, is_closed = false, is_shut = false, is_blind = false, id = nil, problem = nil,
+    on_event = on_event, on_error = on_error, due = {}, is_closed = false, is_shut = false, is_blind = false, id = nil,
+    problem = nil,
   }, PathWatch)
   function self.look_due()
     if not self.is_closed and not loop.over then self:look() end

@@ -14,11 +14,14 @@ local loop = require "runnel.uv.loop"
 local sign = require "runnel.internal.sign"
 local standard = require "runnel.uv.standard"
 local stream = require "runnel.uv.uv_stream"
+local characters = require "runnel.uv.characters"
 
 local byte, concat, find, sub = string.byte, table.concat, string.find, string.sub
 
 -- How many bytes a text up to a delimiter may have, if the program does not say: as those of a line.
 local MAX = 1024 * 1024
+
+local PIECES_OPTIONS = { text = check.kinds.boolean }
 
 ---@class runnel.uv.Reader
 ---@field package ch runnel.Channel<string> the chunks
@@ -198,17 +201,31 @@ function Reader:lines(max)
   end
 end
 
+-- How many bytes the next piece has: those of the first chunk, but none of a character that goes on in the next one.
+local function piece_size(self, is_text)
+  local size = #self[self.first] - self.from + 1
+  if not is_text then return size end
+  local n = characters.incomplete(sub(self[self.first], self.from))
+  if n < size then return size - n end
+  if not fill(self) then return size end
+  put_back(self, cut(self, self.size)) -- as one chunk
+  return piece_size(self, true)
+end
+
 ---An iterator over what is left, as strings of any size. Raises an error with which reading ends.
+---@param opts? { text?: boolean } `text`: no string ends within a character of UTF-8, unless the stream does
 ---@return fun(): string?
-function Reader:pieces()
+function Reader:pieces(opts)
   sign.own(self, "reader", "pieces")
+  check.options(opts, PIECES_OPTIONS, "reader:pieces")
+  local is_text = opts and opts.text or false
   return function()
     local _ <close> = use(self, "reader:pieces")
     if self.size == 0 and not fill(self) then
       if self.err ~= nil then error(self.err, 0) end
       return nil
     end
-    return cut(self, #self[self.first] - self.from + 1)
+    return cut(self, piece_size(self, is_text))
   end
 end
 

@@ -43,6 +43,45 @@ local function shake(handle, session, answers)
   if not ok then answers:offer { why = loop.message(err) } else step(nil, nil, true) end
 end
 
+-- A session whose bytes go through another one: TLS to a server, through a proxy to which there is TLS, too.
+local Layered = {}
+Layered.__index = Layered
+
+---Makes a session of two.
+---@param inner any the session of the program's data
+---@param outer any that whose handshake is complete
+---@return any session
+function secure.layered(inner, outer) return setmetatable({ inner = inner, outer = outer }, Layered) end
+
+-- What the outer session makes of bytes of the inner one, which may be nil.
+local function wrap(self, bytes) return bytes and self.outer:send(bytes) end
+
+function Layered:receive(bytes)
+  local passed, state, why = self.outer:receive(bytes)
+  local text, inner_state, inner_why = self.inner:receive(passed)
+  if state == "ended" then state, why = "failed", "the proxy has ended the connection" end
+  return text, inner_state or state, inner_why or why
+end
+
+function Layered:send(text)
+  local bytes, why = self.inner:send(text)
+  if not bytes then return nil, why end
+  return wrap(self, bytes)
+end
+
+function Layered:take()
+  local bytes = (wrap(self, self.inner:take()) or "") .. (self.outer:take() or "")
+  return bytes ~= "" and bytes or nil
+end
+
+function Layered:finish()
+  return (wrap(self, self.inner:finish()) or "") .. (self.outer:finish() or "")
+end
+
+function Layered:state() return self.inner:state() end
+
+function Layered:info() return self.inner:info() end
+
 ---Does a handshake; parks.
 ---@param handle any luv's, which nothing else reads
 ---@param session any

@@ -26,6 +26,7 @@ local MANY_BYTES, MANY_CHUNKS = 16 * 1024, 16
 ---@field marks runnel.uv.Unread.Mark[] in order
 ---@field bytes integer how many bytes were cut since marks were looked at last
 ---@field chunks integer how many chunks
+---@field held string bytes of a character whose rest has not come, which are in no chunk
 ---@field over boolean the reader's go block has closed the channel, not the program
 local Unread = {}
 Unread.__index = Unread
@@ -37,7 +38,8 @@ local unread = {}
 ---@return runnel.uv.Unread
 function unread.new(out, after)
   return setmetatable({
-    out = out, after = after, first = 1, last = 0, cut = 0, items = 0, marks = {}, bytes = 0, chunks = 0, over = false,
+    out = out, after = after, first = 1, last = 0, cut = 0, items = 0, marks = {}, bytes = 0, chunks = 0, held = "",
+    over = false,
   }, Unread)
 end
 
@@ -85,7 +87,7 @@ end
 ---@return string
 function Unread:rest()
   local taken = self.out:stats().take_total - self.items
-  if not self.after then return concat(self, "", self.first + taken, self.last) end
+  if not self.after then return concat(self, "", self.first + taken, self.last) .. self.held end
   local text, from = concat(self, "", self.first, self.last), 1
   for _ = 1, taken do from = self.after(text, from) + 1 end
   return sub(text, from)

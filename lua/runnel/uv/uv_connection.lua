@@ -11,6 +11,7 @@ local timed_out = require "runnel.internal.timed_out"
 
 ---@class runnel.uv.Connection: runnel.uv.Stream
 ---@field host? string the host to which it was made
+---@field is_tunnel? boolean a proxy passes its bytes on: TLS to the server may begin in the TLS to the proxy
 local Connection = setmetatable({ __name = "runnel.uv.uv_connection", __sign = "conn" }, { __index = stream.Stream })
 Connection.__index = Connection
 Connection.__close, Connection.__gc = stream.Stream.__close, stream.Stream.__gc
@@ -90,6 +91,7 @@ function connection.secure(conn, context, late)
   local session, err = require("runnel.internal.tls_options").native.session(context, conn.host)
   local text, ended, is_late
   if session then
+    if conn.session then session = secure.layered(session, conn.session) end
     conn.session = session
     err, text, ended, is_late = secure.handshake(conn.handle, session, late)
   end
@@ -134,7 +136,7 @@ function Connection:start_tls(tls, opts)
   local ms = opts and opts.timeout
   local is_server = type(tls) == "userdata" and require("runnel.tls").kind(tls) == "server"
   local context, err = connection.context(is_server and "server" or "client", tls, "start_tls")
-  if self.session then error("start_tls: the connection has TLS already", 2) end
+  if self.session and not self.is_tunnel then error("start_tls: the connection has TLS already", 2) end
   if not self.handle then return false, self.ended end
   if context then err = self:suspend() end
   local alarm <close>, conn = guard.alarm(ms), nil

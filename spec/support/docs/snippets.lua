@@ -44,7 +44,7 @@ end
 -- Whether the code loads a module that sets luv's driver.
 local function sets_driver(code)
   return code:find('require "runnel.uv"', 1, true) or code:find("http.files", 1, true)
-    or code:find("http.websocket", 1, true) or code:find("part:save", 1, true)
+    or code:find("http.websocket", 1, true) or code:find("part:save", 1, true) or code:find("http.download", 1, true)
 end
 
 local has_luv = pcall(require, "luv")

@@ -1,0 +1,331 @@
+-- http.download: what is in the file, whatever the server does, and wherever the program ends.
+
+local both = require "spec.support.in_world" (it)
+local http_stage = require "spec.support.http.http_stage"
+local raises = require "spec.support.raises"
+local rn = require "runnel"
+local search = require "spec.support.search"
+local sim = require "runnel.sim"
+
+if http_stage.missing or not pcall(require, "runnel.tls.core") then
+  describe("http.download", function() pending(http_stage.missing or "OpenSSL is not installed") end)
+  return
+end
+
+local http = require "runnel.http"
+local download = require "runnel.http.download"
+
+-- Two versions of a file of the same size.
+local OLD, NEW = ("old "):rep(20000), ("new "):rep(20000)
+local OLD_SUM <const> = "6fd9572f09a07a45efa5b4715d73f56f0d274c2e192f57e2754cf38226355268"
+
+local function read(path)
+  local file <close> = io.open(path)
+  return file and file:read "a"
+end
+
+local function write(path, text)
+  local file <close> = assert(io.open(path, "w"))
+  file:write(text)
+end
+
+local function remove(path)
+  for _, suffix in ipairs { "", ".part", ".part.state" } do os.remove(path .. suffix) end
+end
+
+-- Answers as a server of one file does. `file`: `text`, `tag`, `more`: headers; `cut`: after how many bytes the
+-- connection ends; `holds`: after how many no more come; `ignores`: "range" or "if-range", or "start": it begins
+-- elsewhere; `status`: that and nothing else. Notes in `asked` from where each request wants the file.
+local function serving(file, asked)
+  return function(req)
+    local range, condition = req.headers.range, req.headers["if-range"]
+    asked[#asked + 1] = range and tonumber(range:match "^bytes=(%d+)%-$") or "all"
+    local headers, text = { ETag = file.tag }, file.text
+    for name, value in pairs(file.more or {}) do headers[name] = value end
+    if file.status then return file.status, headers, "no" end
+    local from, status = 0, 200
+    local is_valid = file.ignores == "if-range" or condition == file.tag or condition == headers["Last-Modified"]
+    if range and is_valid and file.ignores ~= "range" then
+      from, status = asked[#asked] + (file.ignores == "start" and 1 or 0), 206
+      headers["Content-Range"] = ("bytes %d-%d/%d"):format(from, #text - 1, #text)
+    end
+    local body = rn.chan()
+    rn.go(function()
+      local to = math.min(from + (file.cut or #text), #text)
+      for at = from + 1, to, 1000 do
+        if file.holds and at > file.holds then return rn.alts { body:done() } end
+        if not body:put(text:sub(at, math.min(at + 999, to))) then return end
+      end
+      body:close(to < #text and "cut" or nil)
+    end)
+    return status, headers, body
+  end
+end
+
+-- Calls f(url, path, file, asked) with a server of that file, which a test may change.
+local function with_server(file, f)
+  rn.on_error(function() end) -- of the server's bodies that are cut
+  local asked, path = {}, os.tmpname()
+  remove(path)
+  local server <close> = assert(http.serve(0, serving(file, asked)))
+  f(server.url .. "file", path, file, asked)
+  remove(path)
+end
+
+local OLD_DATE, NEW_DATE = "Sun, 06 Nov 1994 08:49:37 GMT", os.date("!%a, %d %b %Y %H:%M:%S GMT")
+
+describe("http.download", function()
+  before_each(http_stage.open)
+  after_each(http_stage.close)
+
+  both("gives a file its name only when it is whole", function()
+    with_server({ text = OLD, tag = '"1"' }, function(url, path)
+      local last, calls = 0, 0
+      local res = assert(http.download(url, path, { sha256 = OLD_SUM:upper(), progress = function(bytes)
+        assert.is_nil(read(path))
+        assert.is_true(bytes > last)
+        last, calls = bytes, calls + 1
+      end }))
+      assert.same({ 200, #OLD, 0 }, { res.status, res.bytes, res.resumed })
+      assert.is_nil(res.body)
+      assert.equal(#OLD, last)
+      assert.is_true(calls > 0)
+      assert.is_true(read(path) == OLD)
+      assert.same({}, { read(path .. ".part"), read(path .. ".part.state") })
+    end)
+  end)
+
+  -- What a second call finds, which comes after one whose connection has ended after 30000 bytes: `server` changes
+  -- what the server does; `path` changes the files. `asked` is from where it wants the file, `text` what it gets.
+  for name, case in pairs {
+    ["goes on where it has ended"] = { asked = { 30000 }, text = OLD },
+    ["gets a new version as a whole"] = { server = { text = NEW, tag = '"2"' }, asked = { 30000 }, text = NEW },
+    ["gets all from a server without ranges"] = { server = { ignores = "range" }, asked = { 30000 }, text = OLD },
+    ["does not use a part of another version"] = { server = { text = NEW, tag = '"2"', ignores = "if-range" },
+      asked = { 30000, "all" }, text = NEW },
+    ["does not use another part"] = { server = { ignores = "start" }, asked = { 30000, "all" }, text = OLD },
+    ["begins anew if there is no such part"] = { server = { status = 416 }, asked = { 30000, "all" } },
+    ["trusts the time of a file that was old"] = { first = { tag = false, more = {
+      ["Last-Modified"] = OLD_DATE, Date = NEW_DATE } }, asked = { 30000 }, text = OLD },
+    ["begins anew without a tag and a time"] = { first = { tag = false }, asked = { "all" }, text = OLD },
+    ["begins anew with a weak tag"] = { first = { tag = 'W/"1"' }, asked = { "all" }, text = OLD },
+    ["begins anew if the file was new by its time"] = { first = { tag = false, more = {
+      ["Last-Modified"] = NEW_DATE, Date = NEW_DATE } }, asked = { "all" }, text = OLD },
+    ["begins anew if what is there has changed"] = { path = function(path)
+      write(path .. ".part", NEW:sub(1, 30000))
+    end, asked = { "all" }, text = OLD },
+    ["begins anew if what is there is shorter"] = { path = function(path)
+      write(path .. ".part", OLD:sub(1, 29999))
+    end, asked = { "all" }, text = OLD },
+    ["drops what is behind what is known"] = { path = function(path)
+      write(path .. ".part", OLD:sub(1, 30000) .. "new")
+    end, asked = { 30000 }, text = OLD },
+    ["begins anew if the state is damaged"] = { path = function(path)
+      write(path .. ".part.state", read(path .. ".part.state"):sub(1, -2))
+    end, asked = { "all" }, text = OLD },
+    ["begins anew for another URL"] = { query = "?b", asked = { "all" }, text = OLD },
+  } do
+    both(name, function()
+      with_server({ text = OLD, tag = '"1"', cut = 30000 }, function(url, path, file, asked)
+        local function change(fields)
+          for key, value in pairs(fields or {}) do file[key] = value or nil end
+        end
+        change(case.first)
+        local res, err = http.download(url, path)
+        assert.is_nil(res)
+        assert.is_string(err)
+        assert.is_nil(read(path))
+        if case.path then case.path(path) end
+        file.cut, asked[1] = nil, nil
+        change(case.server)
+        res, err = http.download(url .. (case.query or ""), path)
+        assert.same(case.asked, asked)
+        if not case.text then return assert.matches("the status is 416", err) end
+        assert.is_true(read(path) == case.text)
+        assert.same({ #OLD, asked[2] == nil and res.status == 206 and 30000 or 0 }, { res.bytes, res.resumed })
+      end)
+    end)
+  end
+
+  both("goes on in its next try, as often as it may", function()
+    with_server({ text = OLD, tag = '"1"', cut = 30000 }, function(url, path, _, asked)
+      assert.is_nil(http.download(url, path, { tries = 2, backoff = 1 }))
+      assert.same({ "all", 30000 }, asked)
+      local res = assert(http.download(url, path, { tries = 2, backoff = 1, sha256 = OLD_SUM }))
+      assert.same({ #OLD, 60000 }, { res.bytes, res.resumed })
+      assert.same({ "all", 30000, 60000 }, asked)
+      assert.is_true(read(path) == OLD)
+    end)
+  end)
+
+  both("refuses a file with another checksum, and gets one again that it has put together", function()
+    with_server({ text = OLD, tag = '"1"' }, function(url, path, file, asked)
+      local wrong = ("0"):rep(64)
+      local _, err = http.download(url, path, { sha256 = wrong, tries = 3 })
+      assert.matches("the SHA%-256 of the file is " .. OLD_SUM .. ", and 0+ was expected", err)
+      assert.same({ "all" }, asked)
+      assert.same({}, { read(path), read(path .. ".part"), read(path .. ".part.state") })
+      file.text, file.cut = NEW, 30000
+      assert.is_nil(http.download(url, path))
+      file.text, file.cut = OLD, nil -- the server says that it is the same version
+      assert(http.download(url, path, { sha256 = OLD_SUM }))
+      assert.same({ "all", "all", 30000, "all" }, asked)
+      assert.is_true(read(path) == OLD)
+    end)
+  end)
+
+  both("returns a status, or that a file is too long or cannot be written, and leaves nothing", function()
+    with_server({ text = OLD, status = 404 }, function(url, path, file, asked)
+      local _, err, failed = http.download(url, path, { tries = 3 })
+      assert.matches("the status is 404", err)
+      assert.equal(404, failed.status)
+      assert.equal(1, #asked)
+      file.status, file.tag = nil, '"1"'
+      _, err = http.download(url, path, { max = #OLD - 1 })
+      assert.matches("the body has more than 79999 bytes", err)
+      assert.same({}, { read(path), read(path .. ".part") })
+      _, err = http.download(url, path .. ".no/file", { tries = 3 })
+      assert.matches("ENOENT", err)
+      assert.is_nil(http.download("ftp://x/", path))
+    end)
+  end)
+
+  both("ends a try in which the server sends nothing, and goes on", function()
+    with_server({ text = OLD, tag = '"1"', holds = 30000 }, function(url, path, file, asked)
+      local _, err = http.download(url, path, { idle = 50 })
+      assert.is_true(rn.is_timeout(err))
+      file.holds = nil
+      assert(http.download(url, path))
+      assert.same({ "all", 30000 }, asked)
+      assert.is_true(read(path) == OLD)
+    end)
+  end)
+
+  both("says that another call writes the file", function()
+    with_server({ text = OLD, tag = '"1"' }, function(url, path)
+      local first = rn.go(http.download, url, path)
+      rn.yield()
+      local _, err = http.download(url, path)
+      assert.equal(path .. ": another call of http.download writes this file now", err)
+      assert.equal(#OLD, assert(first:take()).bytes)
+      assert(http.download(url, path))
+    end)
+  end)
+
+  both("keeps what has come if it is cancelled, or the function progress raises", function()
+    with_server({ text = OLD, tag = '"1"', holds = 50000 }, function(url, path, file, asked)
+      local there = rn.chan()
+      local block = rn.go(http.download, url, path, { progress = function(bytes)
+        if bytes >= 40000 then
+          there:close()
+          rn.chan():take()
+        end
+      end })
+      there:take()
+      rn.cancel(block, "enough")
+      assert.same({ nil, "enough" }, { block:take() })
+      file.holds = nil
+      local known = #read(path .. ".part")
+      assert.is_true(known >= 40000 and known < #OLD)
+      local ok, err = pcall(http.download, url, path, { progress = function() error("no more", 0) end })
+      assert.same({ false, "no more" }, { ok, err })
+      assert.equal(known, asked[2])
+      assert(http.download(url, path))
+      assert.is_true(read(path) == OLD)
+    end)
+  end)
+
+  it("leaves nothing running, and goes on later, wherever it is cancelled", function()
+    for steps = 0, 1500, 37 do
+      sim.run(function()
+        local world, whole = sim.world(), false
+        world:host("server", function()
+          assert(http.serve(80, serving({ text = OLD, tag = '"1"' }, {}), { host = "0.0.0.0" }))
+        end)
+        world:host("client", function()
+          rn.sleep(10)
+          local block = rn.go(http.download, "http://server/file", "file", { tries = 3, sha256 = OLD_SUM })
+          for _ = 1, steps do rn.yield() end
+          rn.cancel(block, "enough")
+          local _, err = block:take()
+          assert.is_true(err == "enough" or read "file" == OLD)
+          assert(http.download("http://server/file", "file"))
+          whole = read "file" == OLD and not read "file.part" and not read "file.part.state"
+        end)
+        world:run()
+        assert.is_true(whole, ("cancelled after %d steps"):format(steps))
+      end, { leaks = true })
+    end
+  end)
+
+  it("goes on behind what was noted on the way if its program is killed", function()
+    local before = download.stride
+    download.stride = 20000
+    local asked, result = {}, nil
+    sim.run(function()
+      local world = sim.world()
+      world:host("server", function()
+        assert(http.serve(80, serving({ text = OLD, tag = '"1"' }, asked), { host = "0.0.0.0" }))
+      end)
+      local there = rn.chan()
+      local host = world:host("client", function()
+        rn.sleep(10)
+        http.download("http://server/file", "file", { progress = function(bytes)
+          if #asked > 1 or bytes < 50000 then return end
+          there:close()
+          rn.chan():take()
+        end })
+      end)
+      there:take()
+      host:kill()
+      host:restart()
+      world:run()
+      result = host:get "file"
+    end)
+    download.stride = before
+    assert.same({ "all", 40000 }, asked)
+    assert.is_true(result == OLD)
+  end)
+
+  it("never mixes two versions, wherever machines crash and connections end", function()
+    local before = download.stride
+    download.stride = 10000
+    local again <close> = setmetatable({}, { -- luacheck: ignore 211
+      __close = function() download.stride = before end,
+    })
+    search.finds_nothing(function()
+      local world = sim.world { faults = { crash = 2, reset = 2, unsynced = 1, torn = 1 } }
+      local file = { text = OLD, tag = '"1"' }
+      world:host("server", function()
+        assert(http.serve(80, serving(file, {}), { host = "0.0.0.0" }))
+        rn.sleep(40)
+        file.text, file.tag = NEW, '"2"'
+      end)
+      world:host("client", function()
+        rn.on_error(function() end)
+        rn.sleep(10)
+        for _ = 1, 3 do
+          if http.download("http://server/file", "file", { tries = 2, backoff = 5 }) then break end
+        end
+        local text = read "file"
+        assert(not text or text == OLD or text == NEW, "a file of two versions")
+      end, { restart = 20 })
+      world:run(60000)
+    end)
+  end)
+
+  it("refuses wrong arguments, and options that it sets itself", function()
+    raises("download: sha256: 64 hexadecimal digits expected, got \"ab\"", function()
+      http.download("http://x/", "file", { sha256 = "ab" })
+    end)
+    raises("download: a path expected, got nothing", function() http.download "http://x/" end)
+    raises("download: progress: a function or nil expected, got a table", function()
+      http.download("http://x/", "file", { progress = {} })
+    end)
+    raises("download: headers: Range is set by the function itself", function()
+      http.download("http://x/", "file", { headers = { Range = "bytes=1-" } })
+    end)
+    raises("download: unknown option \"range\"", function() http.download("http://x/", "file", { range = "1-" }) end)
+  end)
+
+end)

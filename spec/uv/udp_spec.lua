@@ -1,0 +1,197 @@
+-- uv.udp: datagrams, in reality and between simulated hosts.
+
+local both = require "spec.support.in_world" (it)
+local raises = require "spec.support.raises"
+local rn = require "runnel"
+local search = require "spec.support.search"
+local sim = require "runnel.sim"
+local uv_stage = require "spec.support.uv_stage"
+
+local has_luv = pcall(require, "luv")
+
+describe("uv.udp", function()
+  if not has_luv then return pending "luv is not installed" end
+  local uv = require "runnel.uv"
+  before_each(uv_stage.open)
+  after_each(uv_stage.close)
+
+  -- Two sockets `a` and `b`, and the port of the first one.
+  local function pair(opts)
+    opts = opts or {}
+    opts.host = "127.0.0.1"
+    local a, b = assert(uv.udp(opts)), assert(uv.udp { host = "127.0.0.1" })
+    local _, port = a:address()
+    return setmetatable({ a = a, b = b, port = port }, { __close = function()
+      a:close()
+      b:close()
+    end })
+  end
+
+  both("sends datagrams whole, also empty ones, and tells who has sent them", function()
+    local both_ends <close> = pair()
+    local a, b, port = both_ends.a, both_ends.b, both_ends.port
+    local _, from = b:address()
+    local input = a:read()
+    assert.equal(input, a:read())
+    for _, text in ipairs { "hello", "", ("x"):rep(60000) } do
+      assert.is_true(b:send(text, "localhost", port))
+      assert.same({ data = text, host = "127.0.0.1", port = from }, input:take())
+    end
+    assert.is_true(a:send("back", "127.0.0.1", from))
+    assert.equal("back", b:read():take().data)
+  end)
+
+  both("drops and counts what comes while many wait", function()
+    local both_ends <close> = pair { buffer = 2 }
+    local a, b, port = both_ends.a, both_ends.b, both_ends.port
+    local input = a:read()
+    for i = 1, 5 do assert.is_true(b:send(tostring(i), "127.0.0.1", port)) end
+    rn.sleep(20)
+    assert.equal(3, a.dropped)
+    assert.equal("1", input:take().data)
+    assert.equal("2", input:take().data)
+    b:send("6", "127.0.0.1", port)
+    assert.equal("6", input:take().data)
+  end)
+
+  both("connects, gets only what comes from there, and tells that nothing listens", function()
+    local both_ends <close> = pair()
+    local a, b, port = both_ends.a, both_ends.b, both_ends.port
+    local other <close> = assert(uv.udp { host = "127.0.0.1" })
+    local _, from = b:address()
+    assert.is_true(b:connect("127.0.0.1", port))
+    local input = b:read()
+    assert.is_true(b:send "hello")
+    assert.equal("hello", a:read():take().data)
+    other:send("stranger", "127.0.0.1", from)
+    a:send("answer", "127.0.0.1", from)
+    assert.equal("answer", input:take().data)
+    a:close()
+    rn.sleep(20)
+    local ok, err
+    for _ = 1, 2 do
+      ok, err = b:send "again"
+      rn.sleep(20)
+    end
+    assert.is_false(ok)
+    assert.equal(("127.0.0.1:%d: ECONNREFUSED: connection refused"):format(port), err)
+  end)
+
+  both("closes the channel, and frees the port, with the socket", function()
+    local both_ends <close> = pair()
+    local a, b, port = both_ends.a, both_ends.b, both_ends.port
+    local input = a:read()
+    local waiting = rn.go(function() return select(2, input:take()) end)
+    rn.yield()
+    a:close "done"
+    assert.equal("done", waiting:take())
+    assert.same({ false, ("udp 127.0.0.1:%d: the socket is closed"):format(port) }, { a:send("x", "127.0.0.1", 9) })
+    local again <close> = assert(uv.udp { host = "127.0.0.1", port = port })
+    local none, err = uv.udp { host = "127.0.0.1", port = port }
+    assert.is_nil(none)
+    assert.matches("EADDRINUSE: address already in use", err)
+    again:read():close()
+    b:send("lost", "127.0.0.1", port)
+    b:send("got", "127.0.0.1", port)
+    assert.equal("lost", again:read():take().data)
+  end)
+
+  both("joins groups, also with others on the same port, and leaves them", function()
+    local first <close> = assert(uv.udp { reuse = true, loopback = true, ttl = 1, broadcast = false })
+    local _, port = first:address()
+    local second <close> = assert(uv.udp { reuse = true, port = port })
+    local sender <close> = assert(uv.udp { host = "127.0.0.1" })
+    local inputs = {}
+    for i, sock in ipairs { first, second } do
+      assert.is_true(sock:join("239.1.2.3", "127.0.0.1"))
+      inputs[i] = sock:read()
+    end
+    assert.is_true(sender:send("all", "239.1.2.3", port))
+    assert.same({ "all", "all" }, { inputs[1]:take().data, inputs[2]:take().data })
+    assert.is_true(first:leave("239.1.2.3", "127.0.0.1"))
+    local ok, err = first:leave("239.1.2.3", "127.0.0.1")
+    assert.is_false(ok)
+    assert.matches("^239.1.2.3: EADDRNOTAVAIL", err)
+  end)
+
+  both("returns what goes wrong", function()
+    local both_ends <close> = pair()
+    local a, b, port = both_ends.a, both_ends.b, both_ends.port
+    assert.matches("EMSGSIZE: message too long", select(2, b:send(("x"):rep(70000), "127.0.0.1", port)))
+    assert.is_false((b:send("x", "no.such.host.invalid", port)))
+    assert.is_false((b:join("127.0.0.1")))
+    assert.is_nil((uv.udp { host = "no.such.host.invalid" }))
+    assert.matches("^udp 192.0.2.1:0: EADDRNOTAVAIL", select(2, uv.udp { host = "192.0.2.1" }))
+    assert.matches("closed%)$", (a:close() or tostring(a)))
+  end)
+
+  it("refuses wrong arguments", function()
+    local sock <close> = assert(uv.udp { host = "127.0.0.1" })
+    raises("udp: port: an integer from 0 to 65535 expected, got 70000", function() uv.udp { port = 70000 } end)
+    raises("udp: host: an address or a name expected, got 5", function() uv.udp { host = 5 } end)
+    raises("send: a host expected, got nothing", function() sock:send "x" end)
+    raises("send: port: an integer from 1 to 65535 expected, got 0", function() sock:send("x", "localhost", 0) end)
+    raises("send: a string expected, got a table", function() sock:send({}, "localhost", 1) end)
+    sock:connect("127.0.0.1", 9)
+    raises("send: the socket is connected to 127.0.0.1:9", function() sock:send("x", "localhost", 1) end)
+  end)
+
+  -- What a host gets of these datagrams, in one string.
+  local function received(faults, n)
+    local world = sim.world { faults = faults }
+    local got = {}
+    world:host("a", function()
+      local sock = assert(uv.udp { port = 9 })
+      for datagram in sock:read() do got[#got + 1] = datagram.data end
+    end)
+    world:host("b", function()
+      rn.sleep(1)
+      local sock <close> = assert(uv.udp())
+      for i = 1, n do
+        assert(sock:send(tostring(i), "a", 9))
+        rn.sleep(2)
+      end
+    end)
+    world:run()
+    return table.concat(got)
+  end
+
+  for fault, expected in pairs { lost = "%d ", twice = "%d%d%d", delay = "21" } do
+    it("is searched with datagrams that are lost, late and doubled: " .. fault, function()
+      search.finds("got " .. expected, function()
+        local got = received({ [fault] = 1 }, 2)
+        if got ~= "12" then error("got " .. got, 0) end
+      end)
+    end)
+  end
+
+  it("loses nothing between simulated hosts without these faults, but while they are cut off or down", function()
+    sim.run(function() assert.equal("12345", received(nil, 5)) end)
+    sim.run(function()
+      local world, got = sim.world(), {}
+      local a = world:host("a", function()
+        local sock = assert(uv.udp { port = 9 })
+        for datagram in sock:read() do got[#got + 1] = datagram.data end
+      end)
+      world:host("b", function()
+        rn.sleep(1)
+        local sock <close> = assert(uv.udp())
+        local function send(text)
+          assert(sock:send(text, "a", 9))
+          rn.sleep(5)
+        end
+        send "1"
+        world:partition("a", "b")
+        send "2"
+        world:heal()
+        a:kill()
+        send "3"
+        a:restart()
+        rn.sleep(1)
+        send "4"
+      end)
+      world:run()
+      assert.same({ "1", "4" }, got)
+    end)
+  end)
+end)
