@@ -264,7 +264,8 @@ describe("http.proxy under attack", function()
       local whole = text
       if headers:find("\r\nTransfer-Encoding: chunked", 1, true) and case.method ~= "HEAD" then
         whole = ""
-        local at, size = 1, nil
+        local at = 1
+        local size
         repeat
           local digits, past = text:match("^(%x+)\r\n()", at)
           size = tonumber(digits or "", 16)
