@@ -265,10 +265,9 @@ describe("http.proxy under attack", function()
       if headers:find("\r\nTransfer-Encoding: chunked", 1, true) and case.method ~= "HEAD" then
         whole = ""
         local at = 1
-        local size
         repeat
           local digits, past = text:match("^(%x+)\r\n()", at)
-          size = tonumber(digits or "", 16)
+          local size = tonumber(digits or "", 16)
           whole = size and whole .. text:sub(past, past + size - 1) or false
           at = size and past + size + 2
         until not size or size == 0

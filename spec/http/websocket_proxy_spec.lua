@@ -144,7 +144,8 @@ describe("http.websocket through", function()
     assert.match("it does not speak SOCKS5", select(2, http.websocket("ws://far.invalid/", {
       proxy = "socks5h://127.0.0.1:" .. none })))
     local silent = http_stage.serve(function(conn) conn:read():take() end)
-    assert.match("the connection", select(2, http.websocket("ws://far.invalid/", { proxy = "socks5h://127.0.0.1:" .. silent })))
+    local proxy = "socks5h://127.0.0.1:" .. silent
+    assert.match("the connection", select(2, http.websocket("ws://far.invalid/", { proxy = proxy })))
   end)
 
   it("a SOCKS5 proxy to an address of IPv6, of which all groups are sent", function()

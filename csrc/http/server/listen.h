@@ -41,7 +41,7 @@ typedef struct Listening {
 Listening listen_at(const Place *place, char *why, size_t size);
 
 /* Closes what listens, and removes the file of its Unix socket, unless that has been replaced. */
-void listen_end(Listening *listening);
+void listen_end(Listening *own);
 
 /* Limits how long a client may read nothing while the system holds bytes for it, on a connection, or on all that a
    listening socket accepts from now on; 0: no limit. Then the system drops the bytes and the connection, also one that

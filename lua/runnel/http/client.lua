@@ -75,10 +75,10 @@ end
 
 -- Takes from a channel; for at most `idle` ms, and for as long again whenever a part of the body was sent meanwhile.
 local function take_in_time(ch, url, settings)
-  local idle, sent = settings.idle, nil
+  local idle = settings.idle
   if not idle then return take(ch) end
   repeat
-    sent = settings.pieces_sent
+    local sent = settings.pieces_sent
     local alarm <close> = guard.alarm(idle)
     local value, port, err = core.alts({ ch, alarm.over }, PRIORITY)
     if port == ch then return value, err end
