@@ -9,6 +9,7 @@ local guard = require "runnel.internal.guard"
 local handshake = require "runnel.http.websocket.handshake"
 local options = require "runnel.http.http_options"
 local refusal = require "runnel.http.refusal"
+local sign = require "runnel.internal.sign"
 local timed_out = require "runnel.internal.timed_out"
 local token = require "runnel.http.token"
 
@@ -219,6 +220,7 @@ end
 ---@param opts? runnel.http.ProxyOptions
 ---@return fun(req: runnel.http.Request): integer, table?, any
 function reverse_proxy.proxy(url, opts)
+  sign.dot(url, "http", "proxy")
   local own, all = {}, { idle = IDLE }
   if type(opts) ~= "table" then check.options(opts, OPTIONS, "proxy") end -- raises, unless it is nil
   for name, value in pairs(opts or {}) do

@@ -274,6 +274,7 @@ end
 ---@return runnel.http.Server? server nil if the port is taken, for example
 ---@return string? err why
 function server.serve(port, f, opts)
+  sign.dot(port, "http", "serve")
   check.callable(f, "serve: f")
   local settings = read_options(port, opts)
   local context, wrong = read_tls(opts)

@@ -235,6 +235,7 @@ local udp = {}
 ---@return runnel.uv.Udp? sock a `<close>` variable closes it
 ---@return string? err
 function udp.udp(opts)
+  sign.dot(opts, "uv", "udp")
   check.options(opts, OPTIONS, "udp")
   opts = opts or {}
   local host, port = opts.host or "0.0.0.0", opts.port or 0

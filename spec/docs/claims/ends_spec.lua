@@ -71,6 +71,7 @@ if has_luv then
     rn.on_error(nil)
     rn.metrics(false)
   end
+  OBJECTS["[a UDP socket](io.md#datagrams)"] = function(use) use(assert(uv.udp { host = "127.0.0.1" })) end
   OBJECTS["[a process](io.md)"] = function(use) use(uv.spawn { "cat" }) end
 end
 if has_sqlite then

@@ -134,8 +134,8 @@ describe("the documents say of simulated worlds", function()
     end)
   end)
 
-  claim("or that a program waits for ever although its host neither listens for connections nor subscribes to NATS "
-    .. "messages", function()
+  claim("or that a program waits for ever although its host neither listens for connections or datagrams nor "
+    .. "subscribes to NATS messages", function()
     local ok, err = pcall(sim.run, function()
       local world = sim.world()
       world:host("a", function() rn.chan():take() end)

@@ -165,6 +165,11 @@ add("conn", { "luv" }, function(f)
   conns:close()
 end)
 
+add("sock", { "luv" }, function(f)
+  local sock <close> = assert(require "runnel.uv".udp { host = "127.0.0.1" })
+  f(sock)
+end)
+
 add("p", { "luv" }, function(f)
   local p = require "runnel.uv".spawn { "true" }
   f(p)
