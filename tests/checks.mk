@@ -16,7 +16,7 @@ RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SAN
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
 CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts crashes differences embed fuzz gc histories \
-         host model mutants nats-memory nats-races httpd-memory httpd-races prove proxies runs sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
+         host lite model mutants nats-memory nats-races httpd-memory httpd-races prove proxies runs sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
          shared-races soak soak-machines specs-long spin threads \
          tls-memory tls-races valgrind websocket world
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
@@ -37,6 +37,11 @@ check-specs-long: ## the specs in their long form, which takes some minutes
 check-specs-long: NEEDED = test
 check-specs-long: BUILT  = LONG=1
 run-specs-long: run-specs
+
+check-lite: ## the specs of runnel.lite in their long form, with each Lua that is installed
+check-lite: NEEDED = test
+check-lite: BUILT  = LONG=1 SPEC=spec/lite
+run-lite: run-specs
 
 # gcc's run has the debug build's assertions, clang's is the release code. A module can use the sanitizers only if the
 # interpreter is linked with them, so there is a small interpreter for that. `nodelete` keeps the module's symbols for

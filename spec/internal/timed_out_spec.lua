@@ -145,6 +145,11 @@ local CASES <const> = {
       end
       return errors[1]
     end },
+  { "http.download", needs = "runnel.http", rows = { "http.md idle" }, err = function(dir)
+    local http = require "runnel.http"
+    local server <close> = assert(http.serve(0, function() return 200, nil, rn.chan() end))
+    return select(2, http.download(server.url, dir .. "/file", { idle = 20 }))
+  end },
   { "http.get", needs = "runnel.http", rows = { "http.md timeout", "http.md connect_timeout" }, err = function()
     local http = require "runnel.http"
     local server <close> = assert(http.serve(0, long))
@@ -277,7 +282,9 @@ local OTHER <const> = {
   ["http-server.md header_timeout"] = "the client gets a status",
   ["http-server.md timeout"] = "the client gets a status",
   ["http-services.md timeout"] = "the client gets a status",
+  ["http-services.md connect_timeout"] = "the client gets a status",
   ["keepers.md timeout"] = "spec/queue/keepers_spec.lua",
+  ["http.md http.max_connections"] = "the timeout is that of a request",
   ["http.md connections"] = "a list of options of libcurl",
   ["nats.md conn:close"] = "returns how many bytes were not sent",
   ["nats.md conn:flush"] = "as conn:request, by the same function",

@@ -164,7 +164,6 @@ function Request:hints(headers)
   if not is_sent then error(("hints: the header %q cannot be set"):format(tostring(name)), 2) end
 end
 
-
 ---The trailers of the request: fields behind a body in chunks, such as a checksum. They are no headers: whoever is
 ---between may drop them, and the client may say anything there.
 ---@return table<string, string>? fields by name in lower case; nil until the body has been read to its end

@@ -10,16 +10,19 @@ local never = {
   flow = [[flow.batch flow.rate flow.debounce f:start f:pause f:resume f:replace f:workers f:inject f:tap
     f:connect f:disconnect f:add f:remove f:stats f:done]],
   ["go-blocks"] = "rn.go rn.rename rn.on_error rn.ps",
-  ["http-server"] = [[http.serve server.port server.url server:close req.method req.path req.query req.target
-    req.headers req.address req.cookies req.queries req:pieces req:websocket]],
+  ["http-server"] = [[http.serve server.port server.path server.url server:close req.method req.path req.query
+    req.target req.headers req.address req.cookies req.queries req:hints req:pieces req:trailer req:trailers
+    req:websocket]],
   ["http-services"] = [[http.router http.files http.log http.cookie http.basic_auth http.compress
-    http.cors http.limit http.within req:events http.events]],
-  http = [[http.stream http.cookies http.fake http.null http.array http.close_idle res.status res.headers res.body
+    http.cors http.limit http.proxy http.within req:events http.events]],
+  http = [[http.stream http.cookies http.fake http.null http.array http.close_idle http.max_connections res.status
+    res.headers res.body res.bytes res.certificates res.resumed res.timing
     res.url res:json jar:add jar:all]],
   io = [[uv.reader reader:lines reader:pieces reader:close
     uv.spawn p.exit p.pid p.stdin p.stdout p.stderr p:close p:stop p:kill uv.lines
     rn.each_line uv.read uv.follow uv.write uv.list uv.watch uv.listen conn:read conn:lines conn:writer
-    conn:shutdown conn:close conn:peer conn:address uv.resolve uv.signal uv.ticker]],
+    conn:shutdown conn:close conn:peer conn:address sock.dropped sock:address sock:close sock:join sock:leave sock:read
+    uv.resolve uv.signal uv.ticker]],
   -- keepers.stage waits for what the keeper's `open` waits for.
   keepers = "keepers.stage keepers.report keepers.on_close keepers.is_cancelled keepers.error_text",
   csv = "csv.rows csv.decode csv.encode",

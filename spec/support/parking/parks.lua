@@ -80,6 +80,15 @@ local io = {
     call(r.line, r)
   end,
   ["io uv.connect"] = function(s, call) call(require "runnel.uv".connect, "127.0.0.1", s.port) end,
+  ["io uv.udp"] = function(_, call) call(require "runnel.uv".udp, { host = "localhost" }) end,
+  ["io sock:connect"] = function(_, call)
+    local sock <close> = assert(require "runnel.uv".udp {})
+    call(sock.connect, sock, "localhost", 9)
+  end,
+  ["io sock:send"] = function(_, call)
+    local sock <close> = assert(require "runnel.uv".udp {})
+    call(sock.send, sock, "x", "localhost", 9)
+  end,
   ["io uv.run"] = function(s, call) call(require "runnel.uv".run, { s.command }) end,
   ["io conn:write"] = function(s, call)
     local conn <close> = assert(require "runnel.uv".connect("127.0.0.1", s.port))
@@ -102,6 +111,14 @@ for name, get in pairs {
     local server <close> = assert(lib.serve(s.free_port, function() return 200 end, { host = "127.0.0.1" }))
     call(get, lib[name], server.url)
   end
+end
+
+http["http http.download"] = function(s, call)
+  local lib = require "runnel.http"
+  local server <close> = assert(lib.serve(s.free_port, function() return 200, nil, "x" end, { host = "127.0.0.1" }))
+  local path = os.tmpname()
+  call(lib.download, server.url, path)
+  os.remove(path)
 end
 
 -- Calls f(req) in the function of a server, for a request with a body that comes late.
