@@ -24,6 +24,7 @@ local ELSEWHERE = {
   ["reader:line"] = "it cuts up the chunks of conn:read: spec/uv/reader_spec.lua", ["reader:read_until"] = "the same",
   ["req:form"] = "it reads the pieces of req:body: spec/http/forms_spec.lua", ["part:read"] = "the same",
     ["part:save"] = "the same",
+  ["http.download"] = "it is http.stream and uv.write: spec/http/download_spec.lua",
   ["exporter:drain"] = "it is http.request in the background: spec/otlp_spec.lua",
   ["store:forget"] = "it is a statement of SQLite, as store:once",
   ["store:drain"] = "it is store:close after the stages have ended",
@@ -43,7 +44,7 @@ end
 local function programs_text()
   local parts = {}
   for _, name in ipairs { "sockets", "files", "watch", "sqlite", "processes", "timers", "http", "websocket",
-    "keepers", "nats" } do
+    "udp", "keepers", "nats" } do
     parts[#parts + 1] = pages.read("tests/world/notions/" .. name .. ".lua")
   end
   return table.concat(parts, "\n")

@@ -357,7 +357,7 @@ describe("runs of a store", function()
           first, second, name)
         if text and outcome[2]:find(text, 1, true) then closing = closing + 1 end
       end
-      assert.equal(1, closing)
+      assert.is_true(closing >= 1, closing) -- two runs may close it at the same time
     end)
 
     it("with an end, or in another go block, do not fail for that", function()
