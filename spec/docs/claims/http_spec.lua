@@ -30,7 +30,8 @@ end
 local GET <const> = "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%s\r\n"
 
 describe("the documents say of HTTP servers", function()
-  claim("chunk extensions may have 4 KB, and are dropped; [trailers](#trailers-and-early-hints) may have 8 KB", function()
+  claim("chunk extensions may have 4 KB, and are dropped; [trailers](#trailers-and-early-hints) may have "
+    .. "8 KB", function()
     local server <close> = assert(http.serve(0, function(req) return 200, nil, req:body() end))
     local function chunked(extension, trailer)
       local body = ("3;a=%s\r\nabc\r\n0\r\nX: %s\r\n\r\n"):format(("x"):rep(extension), ("x"):rep(trailer))
