@@ -455,6 +455,7 @@ format: ## format the C files with clang-format
 
 lint-lua:
 	luacheck --quiet --no-color $(LUA_TREES)
+	find $(LUA_TREES) -name '*.lua' | xargs luac5.4 -l -l -p | $(LUA) scripts/check_loops.lua
 
 # Both compilers, with and without assertions. gcc finds some faults only while it optimizes; clang without that.
 .PHONY: lint-objects

@@ -174,8 +174,8 @@ function Request:trailers()
   if not text then return nil, "trailers: the body has not come to its end: read it first" end
   local fields = {}
   for name, value in text:gmatch "([^:\r\n]+):[ \t]*([^\r\n]-)[ \t]*\r\n" do
-    name = name:lower()
-    fields[name] = fields[name] and fields[name] .. ", " .. value or value
+    local lower = name:lower()
+    fields[lower] = fields[lower] and fields[lower] .. ", " .. value or value
   end
   return fields
 end
