@@ -55,6 +55,22 @@ describe("wakeup_fd", function()
     assert.equal(40, got[20])
   end)
 
+  it("ends wait_readable if a debug hook is set just before, as by Ctrl-C", function()
+    local calls, waits = 0, 0
+    rn.driver { alive = function() return true end, wait = function(_, ms)
+      waits = waits + 1
+      if ms == 0 then return end
+      debug.sethook(function()
+        calls = calls + 1
+        debug.sethook()
+      end, "c")
+      core.wait_readable(uv.backend_fd(), ms)
+    end }
+    finally(function() rn.driver(nil) end)
+    rn.sleep(20)
+    assert.is_true(calls > 0 and waits > 1)
+  end)
+
   it("ends wait_readable, which is false then; true when the driver's descriptor is readable or time is up", function()
     local results, done = {}, rn.chan(1)
     local event = uv.new_async(function() done:offer(true) end)

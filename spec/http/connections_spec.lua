@@ -1,8 +1,8 @@
 -- What is told of the connection of a request (timing, certificates), and how many connections there may be.
 
-local certificates = require "spec.support.tls"
 local both = require "spec.support.in_world" (it)
 local http_stage = require "spec.support.http.http_stage"
+local certificates = not http_stage.missing and require "spec.support.tls" -- which needs luv
 local raises = require "spec.support.raises"
 local rn = require "runnel"
 local sim = require "runnel.sim"

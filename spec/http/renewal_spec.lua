@@ -1,11 +1,11 @@
 -- A certificate that certbot or lego renews, while a server answers requests: the recipe of docs/manual/tls.md.
 
-local certificates = require "spec.support.tls"
 local http_stage = require "spec.support.http.http_stage"
+local certificates = not http_stage.missing and require "spec.support.tls" -- which needs luv
 local patience = require "spec.support.patience"
 local rn = require "runnel"
 
-if http_stage.missing or not pcall(require, "runnel.tls") or not certificates.has "openssl" then
+if not certificates or not pcall(require, "runnel.tls") or not certificates.has "openssl" then
   describe("a renewed certificate", function() pending "luv, libcurl or OpenSSL is not installed" end)
   return
 end

@@ -1,12 +1,12 @@
 -- http.websocket through SOCKS proxies and proxies with TLS. http.get, which uses libcurl, goes through the same ones.
 
-local certificates = require "spec.support.tls"
 local http_stage = require "spec.support.http.http_stage"
+local certificates = not http_stage.missing and require "spec.support.tls" -- which needs luv
 local rn = require "runnel"
 
-if http_stage.missing or not pcall(require, "runnel.websocket.core") or not pcall(require, "runnel.tls")
+if not certificates or not pcall(require, "runnel.websocket.core") or not pcall(require, "runnel.tls")
   or not certificates.has "openssl" then
-  describe("http.websocket through", function() pending "libcurl, libwslay or OpenSSL is not installed" end)
+  describe("http.websocket through", function() pending "libcurl, zlib or OpenSSL is not installed" end)
   return
 end
 

@@ -121,7 +121,8 @@ describe("runnel.lite without a loop", function()
       end
       print(select(2, pcall(require, "runnel.lite.loop")))
     ]])
-    assert.matches("runnel.lite.loop needs luv, luasocket, or LuaJIT", programs.run(dir, "lua5.4 main.lua"))
+    local output = programs.run(dir, (os.getenv "LUA" or "lua5.4") .. " main.lua")
+    assert.matches("runnel.lite.loop needs luv, luasocket, or LuaJIT", output)
   end)
 end)
 
