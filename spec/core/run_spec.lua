@@ -395,6 +395,17 @@ describe("run", function()
       assert.is_true(calls > 0)
     end)
 
+    it("a debug hook that removes itself is called once", function()
+      local calls = 0
+      debug.sethook(function()
+        calls = calls + 1
+        if debug.getinfo(2, "f").func ~= rn.sleep then debug.sethook() end -- called by the scheduler
+      end, "c")
+      rn.sleep(2)
+      debug.sethook()
+      assert.equal(2, calls)
+    end)
+
     -- A debugger, luacov and runnel_open_limited(RUNNEL_COUNT) leave their hook where it is.
     it("a debug hook that stays lets the wait sleep", function()
       local calls = 0

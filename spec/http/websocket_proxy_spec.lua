@@ -6,7 +6,7 @@ local rn = require "runnel"
 
 if not certificates or not pcall(require, "runnel.websocket.core") or not pcall(require, "runnel.tls")
   or not certificates.has "openssl" then
-  describe("http.websocket through", function() pending "libcurl, zlib or OpenSSL is not installed" end)
+  describe("http.websocket through", function() pending "libcurl, zlib, OpenSSL or luv is not installed" end)
   return
 end
 
