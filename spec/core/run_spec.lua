@@ -399,11 +399,11 @@ describe("run", function()
       local calls = 0
       debug.sethook(function()
         calls = calls + 1
-        if debug.getinfo(2, "f").func ~= rn.sleep then debug.sethook() end -- called by the scheduler
+        if debug.getinfo(4, "S").what == "C" then debug.sethook() end -- the scheduler, which rn.sleep runs, calls it
       end, "c")
       rn.sleep(2)
-      debug.sethook()
-      assert.equal(2, calls)
+      assert.is_true(calls > 0)
+      assert.is_nil(debug.gethook())
     end)
 
     -- A debugger, luacov and runnel_open_limited(RUNNEL_COUNT) leave their hook where it is.

@@ -250,7 +250,7 @@ describe("the files of http.files", function()
     patience.wait_for(function() return not is_open "long.bin" end) -- it is written anew
     local other <close>, input = begin_long(server) -- luacheck: ignore 211
     server:close() -- uv_stage counts descriptors
-    for _ in input do end -- the connection may be reset
+    repeat until input:take() == nil -- the connection may be reset
   end)
 
   it("are closed when the client reads nothing within the limit", function()
@@ -258,7 +258,11 @@ describe("the files of http.files", function()
     local server <close> = assert(http.serve(0, http.files(dir), { idle = 50, min_rate = 0 }))
     local conn <close>, input, n = begin_long(server) -- luacheck: ignore 211
     patience.wait_for(function() return not is_open "long.bin" end)
-    for piece in input do n = n + #piece end
+    local piece = input:take()
+    while piece do
+      n = n + #piece
+      piece = input:take() -- at the end nil, and perhaps ECONNRESET: the system has dropped what was to be sent
+    end
     assert.is_true(n < LONG)
   end)
 
@@ -297,7 +301,8 @@ describe("the files of http.files", function()
     for _, is_cold in ipairs { false, true } do
       for _, size in ipairs(SIZES) do
         if is_cold then forget(size .. ".bin") end
-        local conn <close> = assert(uv.connect("localhost", server.port, { tls = { ca = folder.path .. "/ca" } }))
+        local conn <close> = assert(uv.connect("127.0.0.1", server.port, { tls = { ca = folder.path .. "/ca",
+          name = "localhost" } }))
         conn:write(("GET /%d.bin HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):format(size))
         local answer = table.concat(stage.drain(conn:read()))
         assert.is_true(answer:match "\r\n\r\n(.*)$" == contents[size])

@@ -12,6 +12,7 @@ local has_luv = pcall(require, "luv")
 describe("uv.udp", function()
   if not has_luv then return pending "luv is not installed" end
   local uv = require "runnel.uv"
+  local has_localhost = require("luv").getaddrinfo "localhost" ~= nil -- it has none without /etc/hosts
   before_each(uv_stage.open)
   after_each(uv_stage.close)
 
@@ -34,7 +35,7 @@ describe("uv.udp", function()
     local input = a:read()
     assert.equal(input, a:read())
     for _, text in ipairs { "hello", "", ("x"):rep(60000) } do
-      assert.is_true(b:send(text, "localhost", port))
+      assert.is_true(b:send(text, has_localhost and "localhost" or "127.0.0.1", port))
       assert.same({ data = text, host = "127.0.0.1", port = from }, input:take())
     end
     assert.is_true(a:send("back", "127.0.0.1", from))
