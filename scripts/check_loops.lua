@@ -51,5 +51,6 @@ for line in io.lines() do
     was_state = is_state
   end
 end
-if f then check(f) end
+assert(f, "luac5.4 has listed no function")
+check(f)
 os.exit(found == 0)

@@ -30,8 +30,9 @@ ReaderSet *readers_of(Wakeup *wakeup);
 int readers_lasting_fd(Wakeup *wakeup);
 
 /* Makes the reader wait for another descriptor, or for none: -1; until it can be read or written, as `events` says.
-   Returns 0, or an error number: then it waits for none. Any thread, one at a time for each reader; before the present descriptor is closed. Afterwards `ready` is not called
-   for the present one; in another thread than the scheduler's, it may be in the middle of a call. */
+   Returns 0, or an error number: then it waits for none. Any thread, one at a time for each reader; before the present
+   descriptor is closed. Afterwards `ready` is not called for the present one; in another thread than the scheduler's,
+   it may be in the middle of a call. */
 int reader_watch(Reader *reader, int fd, unsigned events);
 
 /* Why the last reader_watch that has failed has failed: an error number, once; or 0. */

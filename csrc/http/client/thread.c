@@ -153,6 +153,7 @@ static void make_multi(Loop *loop) {
   long sharing = loop->shares ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING;
   (void)curl_multi_setopt(loop->multi, CURLMOPT_PIPELINING, sharing);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_MAXCONNECTS, (long)KEPT_CONNECTIONS);
+  apply_limit(loop);
 #if LIBCURL_VERSION_NUM >= 0x081400
   /* Before, each name had a thread of its own; now, while servers of names are silent, others would wait for 20 of them,
      and so would the end. */
@@ -228,7 +229,6 @@ static void remove_transfer(Loop *loop, Transfer *t) {
 
 static void begin_transfer(Loop *loop, Transfer *t) {
   if (!loop->multi) make_multi(loop);
-  apply_limit(loop);
   loop->is_used = true;
   if (!loop->active.first) loop->look = clock_ms() + LOOK_MS;
   if (loop->multi && curl_multi_add_handle(loop->multi, t->easy) == CURLM_OK) list_append(&loop->active, &t->active);

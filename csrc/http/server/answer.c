@@ -285,8 +285,10 @@ static bool give(lua_State *L, Request *request, Reply *reply, const char *body,
     request->answer = (Answer){
         .has_begun = true, .is_done = rest == REST_NONE, .is_cut = !ok, .closes = closes, .upgrades = rest == REST_RAW};
     request->status = reply->status;
-    if (rest == REST_RAW) request->is_whole = false;
-    if (rest == REST_RAW) request->wants_body = true;
+    if (rest == REST_RAW) {
+      request->is_whole = false;
+      request->wants_body = true;
+    }
     if (part) request->part = *part;
     part = NULL;
   }
@@ -409,8 +411,8 @@ static bool add_bytes(Request *request, const char *bytes, size_t size) {
    there is no TLS. Returns how many were sent. With the lock, so that the connection stays open. */
 static size_t send_at_once(Request *request, const Slice parts[2]) {
   if (!request->is_free || !request->conn || bytes_length(&request->out) > BODY_WINDOW) return 0;
-  const Wire *wire = &request->conn->wire;
-  if (wire_send(&request->conn->wire, &request->out) < 0 || bytes_length(&request->out) > 0) return 0;
+  Wire *wire = &request->conn->wire;
+  if (wire_send(wire, &request->out) < 0 || bytes_length(&request->out) > 0) return 0;
   return wire_send_two(wire, parts[0].at, parts[0].size, parts[1].at, parts[1].size);
 }
 
@@ -469,10 +471,12 @@ static int finish(lua_State *L) {
   bool is_cut = lua_toboolean(L, 2) || (request->promised && request->promised != UINT64_MAX);
   check_strings(L, 3);
   Reply reply = {0}; /* the last chunk */
-  reply_add(&reply, "0\r\n", 3);
-  for (int at = 3, top = lua_gettop(L); at < top; at += 2)
-    reply_field(&reply, lua_tostring(L, at), lua_tostring(L, at + 1));
-  reply_end(&reply);
+  if (request->has_chunks) {
+    reply_add(&reply, "0\r\n", 3);
+    for (int at = 3, top = lua_gettop(L); at < top; at += 2)
+      reply_field(&reply, lua_tostring(L, at), lua_tostring(L, at + 1));
+    reply_end(&reply);
+  }
   lock(request);
   bool ends_chunks = request->has_chunks && !is_cut && !request->answer.is_done;
   if (ends_chunks && (reply.failed || !bytes_move(&request->out, &reply.bytes))) is_cut = true;

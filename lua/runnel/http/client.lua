@@ -50,7 +50,7 @@ end
 
 -- Begins a request. An error of libcurl is raised at the line with that level, as seen from the caller.
 local function start(what, url, settings, news, room, level)
-  local owner = the_client or get_client()
+  local owner = get_client()
   if settings == NONE then settings = nil end -- the same for the C module, and faster
   local ok, transfer = pcall(owner.start, owner, url, settings, news, room)
   if not ok then error(("%s: %s"):format(what, transfer), level + 1) end
