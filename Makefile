@@ -50,7 +50,7 @@ WARNINGS     = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 CORE_CFLAGS  = -std=c11 -iquote csrc -fPIC -fvisibility=hidden -D_POSIX_C_SOURCE=200809L $(WARNINGS) $(LUA_CFLAGS)
 comma        = ,
 VERSION     := $(shell sed -n 's/^.define RUNNEL_VERSION "\(.*\)"/\1/p' csrc/capi/runnel.h)
-ABI          = 0
+ABI          = 1
 ifeq ($(shell uname),Darwin)
 MODULE_LDFLAGS = -bundle -undefined dynamic_lookup
 HOST_LDFLAGS   = -Wl,-export_dynamic
@@ -578,7 +578,7 @@ run-deb:
 .PHONY: fixtures
 fixtures: modules ## write spec/fixtures/VERSION, the files by which specs know what this version writes; for a release
 	@mkdir -p spec/fixtures/$(VERSION)
-	@test -e spec/fixtures/$(VERSION)/program.lua || cp "$$(ls -d spec/fixtures/*/ | sort -V | tail -n 1)program.lua" spec/fixtures/$(VERSION)/
+	@test -e spec/fixtures/$(VERSION)/program.lua || cp "$$(ls spec/fixtures/*/program.lua | sort -V | tail -n 1)" spec/fixtures/$(VERSION)/
 	@LUA_PATH='lua/?.lua;lua/?/init.lua;;' $(LUA) spec/fixtures/make.lua $(VERSION)
 
 # The addresses of the project, in packaging/project and in the files that are made from it.

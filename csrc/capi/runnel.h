@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RUNNEL_VERSION "0.1.0"
+#define RUNNEL_VERSION "1.0.0"
 
 #ifndef RUNNEL_API
 #if defined(__GNUC__)

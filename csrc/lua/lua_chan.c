@@ -527,7 +527,6 @@ void lua_chan_open(lua_State *L) {
       {"timeout", core_timeout}, {"is_chan", core_is_chan},         {NULL, NULL},
   };
   module_register(L, functions);
-  stats_open(L);
   lua_createtable(L, 0, ROOM_IN_METATABLE);
   lua_pushliteral(L, CHAN_TNAME);
   lua_setfield(L, -2, "__name");

@@ -10,7 +10,4 @@ ChanStats stats_of(lua_State *L, Chan *ch);
 /* Pushes them as a table. May raise. */
 void stats_push(lua_State *L, Chan *ch);
 
-/* Makes the metatable of these tables, which tells the new names of fields. May raise. */
-void stats_open(lua_State *L);
-
 #endif

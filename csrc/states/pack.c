@@ -323,14 +323,11 @@ static bool refuse_depth(const Packing *g, const Level *level) {
   return refuse(g, NULL, "tables nested more than 100 deep cannot be sent");
 }
 
-const char pack_as_plain = 0;
-
-/* Whether a table has a metatable that has no meaning in another state. Does not raise. */
+/* Whether a table has a metatable, which has no meaning in another state. */
 static bool has_metatable(lua_State *L, int at) {
   if (!lua_getmetatable(L, at)) return false;
-  bool is_plain = lua_rawgetp(L, -1, &pack_as_plain) != LUA_TNIL;
-  lua_pop(L, 2);
-  return !is_plain;
+  lua_pop(L, 1);
+  return true;
 }
 
 static bool pack_table(const Packing *g, const Level *outer, int at) {

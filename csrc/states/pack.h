@@ -19,9 +19,6 @@
 
 #include "shared/value.h"
 
-/* A key of metatables that do not keep a table from being packed: they only tell the new names of fields. */
-extern const char pack_as_plain;
-
 /* Nested tables, at most. */
 enum { PACK_MAX_DEPTH = 100 };
 

@@ -24,7 +24,6 @@ local graph = require "runnel.flow.topology"
 local guard = require "runnel.internal.guard"
 local living = require "runnel.flow.flow_living"
 local stats = require "runnel.flow.flow_stats"
-local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 local signals = require "runnel.flow.flow_signals"
 local term = require "runnel.internal.sigterm"
@@ -418,8 +417,6 @@ function Flow:stats()
 end
 
 function Flow:__tostring() return tostring(self:stats()) end
-
-renamed.methods(Flow, "f", { ping = "stats" })
 
 -- ---- the module ----
 

@@ -500,8 +500,6 @@ describe("the prompt #slow", function()
       term:expect "\n:tap needs an expression: "
       term:enter ":trace slow"
       term:expect "\n:trace needs the path of a file that ends in .json, .*; :tap ch shows values\n%[%d+%]>$"
-      term:enter ":kill 1"
-      term:expect "\n:kill is called :cancel now\n%[%d+%]>$"
       term:enter ":trace recorded.json 10"
       term:expect "\n%d+ records written to recorded.json\n%[%d+%]>$"
     end)

@@ -244,8 +244,6 @@ describe("a server that knows its clients", function()
     local status, text = run(all)
     assert.equal(1, status)
     assert.matches("it may demand a certificate of the client %(tls = { cert =, key = }%)", text)
-    assert.matches("the variable RUNNEL_NATS_TLS_HOST is called RUNNEL_NATS_TLS_NAME now",
-      select(2, run { URL = all.URL, TLS_HOST = "localhost" }))
     all.TLS_CA = "/not/there.pem"
     assert.matches("connect: RUNNEL_NATS_TLS_CA: /not/there.pem: No such file", select(2, run(all)))
     assert.matches("cannot connect to nats://127.0.0.1:1: ", select(2, run(all,

@@ -169,7 +169,7 @@ for _, at in ipairs(places) do
           owner:serve("a", 1, print, { [option] = wrong })
         end)
       end
-      raises('^serve: unknown option "limit"; it is called timeout$', function()
+      raises('^serve: unknown option "limit"; known: ', function()
         owner:serve("a", 1, print, { limit = 50 })
       end)
     end))

@@ -2,7 +2,6 @@
 
 local core = require "runnel.core"
 local everything = require "runnel.internal.living"
-local renamed = require "runnel.internal.renamed"
 local short = require "runnel.internal.short"
 local width = require "runnel.internal.width"
 local internal = core.internal
@@ -33,9 +32,6 @@ local now = core.now
 ---@field left integer how many values were not done with when it was stopped
 local Stats = {}
 Stats.__index = Stats
-
--- Names before 1.0.
-local Row = { __index = renamed.fields("f:stats()[i]", { n = "workers", queue = "waiting" }) }
 
 local stats = {}
 
@@ -87,7 +83,7 @@ local function row_of(flow, stage)
   if lanes then
     row.workers, row.waiting = math.min(row.workers, lanes.n), row.waiting + lanes.waiting
   end
-  return setmetatable(row, Row)
+  return row
 end
 
 ---The state of a flow, without rates.

@@ -226,8 +226,6 @@ end
 ---@param known table<string, any> the valid names
 ---@return string
 function check.unknown(key, known)
-  local now = require "runnel.internal.renamed".option(key, known)
-  if now then return ("unknown option %q; it is called %s"):format(tostring(key), now) end
   local names = {}
   for name in pairs(known) do names[#names + 1] = name end
   table.sort(names)

@@ -12,7 +12,6 @@ local guard = require "runnel.internal.guard"
 local keepers = require "runnel.queue.keeper"
 local options = require "runnel.nats.internal.options"
 local owners = require "runnel.queue.owners"
-local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 local term = require "runnel.internal.sigterm"
 local timed_out = require "runnel.internal.timed_out"
@@ -213,16 +212,13 @@ function Subscription:drain(timeout)
   return timed_out.of_drain("the subscription " .. self.subject, timeout)
 end
 
--- Names before 1.0.
-local Stats = { __index = renamed.fields("sub:stats()", { pending = "waiting", pending_bytes = "waiting_bytes" }) }
-
 ---Counters: messages `delivered` to the channel or on their way to it, `dropped` messages, and the numbers of messages
 ---and bytes that wait in the library.
 ---@return { delivered: integer, dropped: integer, waiting: integer, waiting_bytes: integer } stats
 function Subscription:stats()
   sign.own(self, "sub", "stats")
   local delivered, dropped, waiting, bytes = self.core:stats()
-  return setmetatable({ delivered = delivered, dropped = dropped, waiting = waiting, waiting_bytes = bytes }, Stats)
+  return { delivered = delivered, dropped = dropped, waiting = waiting, waiting_bytes = bytes }
 end
 
 local SUBSCRIBE_OPTIONS = { group = true, buffer = true, max_waiting = check.kinds.integer(1),

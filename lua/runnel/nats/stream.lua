@@ -5,7 +5,6 @@ local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
 local names = require "runnel.queue.names"
-local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 
 -- The server's names of the settings whose name is another one.
@@ -121,8 +120,6 @@ function Stream:stats()
   return { messages = state.messages, bytes = state.bytes, first = state.first_seq, last = state.last_seq,
     consumers = state.consumer_count }
 end
-
-renamed.methods(Stream, "stream", { state = "stats" })
 
 ---Removes all messages, or those of a subject, which may be a pattern. Returns their number.
 ---@param subject? string

@@ -60,8 +60,6 @@ function Message:__index(key)
     return tointeger((match(self.ack_subject, AFTER, self.rest_at))) / 1e6
   elseif key == "remaining" then
     return tointeger((select(2, match(self.ack_subject, AFTER, self.rest_at))))
-  elseif key == "pending" then
-    error("m.pending is called m.remaining now", 2)
   end
 end
 

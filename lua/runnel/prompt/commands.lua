@@ -64,9 +64,6 @@ local LIST = {
 }
 
 local ALIASES = { q = "quit", exit = "quit", h = "help" }
-
--- Names before 1.0.
-local RENAMED = { kill = "cancel", ["trace-file"] = "trace" }
 local WORDS = { help = "help", exit = "quit", quit = "quit" }
 for word, name in pairs { help = "help", exit = "quit", quit = "quit" } do WORDS[word .. "()"] = name end
 
@@ -535,10 +532,6 @@ function Commands:run(line)
   local name, rest = parse(self, line)
   if not name then return nil end
   local f = command[name]
-  if not f and RENAMED[name] then
-    self.ui.complain((":%s is called :%s now"):format(name, RENAMED[name]))
-    return true
-  end
   if not f then
     local nearest = hint.nearest(name, commands.names())
     self.ui.complain(("there is no command :%s; %s"):format(name, nearest and ("did you mean :%s?"):format(nearest)

@@ -11,7 +11,6 @@ local core = require "runnel.core"
 local exposition = require "runnel.internal.metrics_text"
 local instruments = require "runnel.internal.instruments"
 local living = require "runnel.internal.living"
-local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 
 local in_parts = require "runnel.tracing.in_parts"
@@ -171,13 +170,9 @@ end
 
 local CHANNEL <const> = { "channels", "put_total", "take_total", "values", "capacity", "puts_waiting", "takes_waiting" }
 
--- Names before 1.0.
-local Row = { __index = renamed.fields("channels[name]", { puts = "put_total", takes = "take_total" }) }
-
 local function add_channel(rows, stats, place)
   local name = name_in(active.channels, stats.name and fold(stats.name) or place or "?")
   local row = row_of(rows, name, CHANNEL)
-  setmetatable(row, Row)
   row.channels, row.values = row.channels + 1, row.values + stats.values
   row.capacity = row.capacity + (stats.capacity or 0)
   row.puts_waiting, row.takes_waiting = row.puts_waiting + stats.puts_waiting, row.takes_waiting + stats.takes_waiting

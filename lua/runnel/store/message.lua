@@ -34,7 +34,6 @@ local Message = { __name = "stream message", __sign = "m" }
 function Message:__index(key)
   local method = Message[key]
   if method ~= nil then return method end
-  if key == "pending" then error("m.pending is called m.remaining now", 2) end
   if key ~= "value" then return nil end
   if self.problem then internal.raise(self.problem) end
   -- Each reading of a table could change it, so it is decoded once; decoding may raise.

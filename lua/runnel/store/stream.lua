@@ -5,7 +5,6 @@ local check = require "runnel.internal.check"
 local json = require "runnel.json"
 local names = require "runnel.queue.names"
 local problems = require "runnel.store.problems"
-local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 local values = require "runnel.store.values"
 local waiting = require "runnel.store.waiting"
@@ -160,8 +159,6 @@ select messages, bytes, last, (select min(seq) from runnel_message where stream 
   row.first = row.first or row.last > 0 and row.last + 1 or 0
   return row
 end
-
-renamed.methods(Stream, "stream", { state = "stats" })
 
 ---Removes all messages, or those of a subject, which may be a pattern. Returns their number.
 ---@param subject? string

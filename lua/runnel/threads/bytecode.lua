@@ -22,7 +22,7 @@ local MODULES = {
   "runnel.internal.entries", "runnel.internal.exit",
   "runnel.internal.guard", "runnel.workers.pipeline_jobs", "runnel.internal.living", "runnel.internal.metrics_text",
   "runnel.internal.ordered", "runnel.internal.world",
-  "runnel.internal.pacer", "runnel.internal.remove", "runnel.internal.renamed", "runnel.internal.sendable",
+  "runnel.internal.pacer", "runnel.internal.remove", "runnel.internal.sendable",
   "runnel.internal.short", "runnel.internal.sign", "runnel.internal.time_limit",
   "runnel.internal.timed_out", "runnel.internal.trace_context",
   "runnel.internal.transduce",

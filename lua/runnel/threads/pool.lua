@@ -29,7 +29,6 @@ local everything = require "runnel.internal.living"
 local decimal = require "runnel.internal.decimal"
 local entries = require "runnel.internal.entries"
 local guard = require "runnel.internal.guard"
-local renamed = require "runnel.internal.renamed"
 local time_limit = require "runnel.internal.time_limit"
 local more = require "runnel.internal.errors.more"
 local short = require "runnel.internal.short"
@@ -323,8 +322,6 @@ function Pool:drain(timeout)
   if is_late then return timed_out.of_drain(self.results[1]:name(), timeout --[[@as number]]) end
   return true
 end
-
-renamed.methods(Pool, "pool", { close = "drain" })
 
 time_limit.mark_later(Pool)
 

@@ -6,7 +6,6 @@ local forms = require "runnel.tracing.graph_forms"
 local in_parts = require "runnel.tracing.in_parts"
 local recorder = core.internal.trace
 local check = require "runnel.internal.check"
-local renamed = require "runnel.internal.renamed"
 local sign = require "runnel.internal.sign"
 
 ---@class runnel.tracing.graph
@@ -105,9 +104,6 @@ local function alike(list, ends)
   return lists
 end
 
--- Names before 1.0.
-local Node = { __index = renamed.fields("node", { puts = "puts_waiting", takes = "takes_waiting" }) }
-
 -- The node of channels that are alike, or of one channel.
 local function channel_node(list, name)
   local first, is_closed = list[1], true
@@ -117,10 +113,10 @@ local function channel_node(list, name)
     is_closed = is_closed and stats.closed
     for field, sum in pairs(sums) do sums[field] = sum + (stats[field] or 0) end
   end
-  return setmetatable({ kind = "channel", key = "channel " .. first.id, id = first.id, name = name,
+  return { kind = "channel", key = "channel " .. first.id, id = first.id, name = name,
     values = sums.values, capacity = sums.capacity, buffer = first.buffer, puts_waiting = sums.puts_waiting,
     takes_waiting = sums.takes_waiting, closed = is_closed, count = #list > 1 and #list or nil,
-    channel = #list == 1 and first.channel or nil }, Node)
+    channel = #list == 1 and first.channel or nil }
 end
 
 -- Adds a node for each channel that has a name, and for each group of channels without one. by_key then has the node of

@@ -204,10 +204,6 @@ local function read_environment(settings, level)
       set(settings, key, value, "connect: " .. variable, level + 1)
     end
   end
-  local old = os.getenv(PREFIX .. "TLS_HOST")
-  if old and old ~= "" then
-    error(("connect: the variable %sTLS_HOST is called %sTLS_NAME now"):format(PREFIX, PREFIX), level)
-  end
   local url = os.getenv(PREFIX .. "URL")
   return url ~= "" and url or nil
 end
