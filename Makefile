@@ -406,11 +406,17 @@ llms: modules ## write llms.txt, llms-full.txt, doc.json and the pages as Markdo
 # What lua-language-server and other readers of LuaCATS annotations need to know runnel without an installation.
 ADDON = $(BUILD)/addon/runnel
 .PHONY: addon
-addon: ## write an addon for lua-language-server, also for EmmyLua's, into build/addon/runnel
+addon: ## write an addon for lua-language-server, also for EmmyLua, into build/addon/runnel
 	@rm -rf $(ADDON) && mkdir -p $(ADDON)/library
-	@cp packaging/addon/config.json $(ADDON)/
+	@cp packaging/addon/config.json packaging/addon/emmyrc.json $(ADDON)/
 	@$(LUA) scripts/docs/addon.lua $(ADDON)/library
 	@echo 'written: $(ADDON)'
+
+.PHONY: teal
+teal: ## write declarations for Teal (runnel.d.tl and those of the modules) into build/teal
+	@rm -rf $(BUILD)/teal
+	@$(LUA) scripts/docs/teal.lua $(BUILD)/teal
+	@echo 'written: $(BUILD)/teal'
 
 .PHONY: test run-specs
 test: ## set up, build and run the specs

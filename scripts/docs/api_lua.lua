@@ -16,6 +16,8 @@ local MODULES <const> = { rn = "runnel", xf = "runnel.xf", flow = "runnel.flow",
   stores = "runnel.store", tls = "runnel.tls", uv = "runnel.uv", lite = "runnel.lite", otlp = "runnel.otlp",
   a = "runnel.core_async" }
 
+api_lua.MODULES = MODULES
+
 -- The modules without functions of their own.
 local OTHERS <const> = { "runnel.all", "runnel.driver.copas", "runnel.driver.cqueues", "runnel.driver.luasocket",
   "runnel.driver.luv", "runnel.meta" }
@@ -339,6 +341,9 @@ function Names:add_options()
     end
   end
 end
+
+---All files of the library, sorted.
+api_lua.files = lua_files
 
 ---The lines of the contract, and what keeps them from being complete: a module that was not built.
 ---@return string[] lines

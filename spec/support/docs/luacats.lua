@@ -194,7 +194,8 @@ luacats.show = show
 ---@field place string
 
 ---@class spec.luacats.World
----@field classes table<string, { params: string[], parents: table[], fields: table<string, table>, functions: table }>
+---@field classes table<string, { params: string[], parents: table[], fields: table<string, table>, functions: table,
+---operators: table<string, table> }>
 ---@field aliases table<string, table>
 ---@field by_name table<string, spec.luacats.Function[]> all functions with parameters, by the last part of their names
 ---@field problems string[]
@@ -230,7 +231,7 @@ local function names_of(text)
 end
 
 local function class_of(world, name)
-  local class = world.classes[name] or { params = {}, parents = {}, fields = {}, functions = {} }
+  local class = world.classes[name] or { params = {}, parents = {}, fields = {}, functions = {}, operators = {} }
   world.classes[name] = class
   return class
 end
@@ -256,6 +257,9 @@ local function declare(world, one, class, place)
     if not name then name, optional, text = rest:match "^(%b[])(%??)%s+(.*)$" end
     local found = luacats.parse(text)
     class.fields[name] = { type = optional == "?" and { kind = "union", found, NIL } or found, place = place }
+  elseif kind == "operator" and class then
+    local name, text = rest:match "^(%l+)(.*)$"
+    class.operators[name] = luacats.parse("fun" .. (text:find "^%(" and text or "()" .. text))
   elseif kind == "alias" then
     local name, text = rest:match "^([%w_.]+)%s*(.*)$"
     world.aliases[name] = { type = luacats.parse(text), place = place }
@@ -376,6 +380,8 @@ local function read_file(world, uses, path)
       end
       if params then check_params(world, f, params, has_rest) end
       if of and name then of.functions[name] = of.functions[name] or f end
+      local closed = owners[line:match "^(%u%w*)%.__close = "]
+      if closed then closed.functions.__close = closed.functions.__close or f end
       f.is_method = separator == ":"
       if name and f.params[1] then
         world.by_name[name] = world.by_name[name] or {}
