@@ -8,7 +8,10 @@ local stage = require "spec.support.stage"
 
 local TRIES <const> = 2
 
-local function endless() return 1 + endless() end
+-- Large frames: the stack overflows after a few thousand calls.
+local NAMES <const> = ("a, "):rep(199) .. "a"
+local ENDLESS <const> = "local function endless() local " .. NAMES .. " return 1 + endless() end return endless"
+local endless = load(ENDLESS)()
 
 -- What is done with a function that overflows the stack, and returns the error.
 local PLACES = {
@@ -24,10 +27,7 @@ local PLACES = {
     return found
   end,
   ["a thread"] = function()
-    return select(2, rn.thread(function()
-      local function deep() return 1 + deep() end
-      return deep()
-    end):take())
+    return select(2, rn.thread(function(text) return load(text)()() end, ENDLESS):take())
   end,
 }
 

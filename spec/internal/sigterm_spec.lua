@@ -1,6 +1,7 @@
 -- SIGTERM and SIGINT for programs in which several things run that end in good order, alone and in pairs.
 
 local background = require "spec.support.background"
+local long = require "spec.support.long"
 local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
@@ -99,12 +100,15 @@ describe("SIGTERM", function()
         if not second.needs or HAS[second.needs] then
           local text = i == j and first[2] or ("do %s end do %s end"):format(first[2], second[2])
           local expected = (i == j or second.alone) and first.alone or 0
-          for _, host in ipairs(HOSTS) do
+          for number, host in ipairs(HOSTS) do
+            -- The short form tries each pair in one of the hosts, each kind alone in both.
+            if i ~= j and not long.is_long and (i + j + long.turn) % #HOSTS + 1 ~= number then goto other end
             local program = up(host[2], text)
             program:signal "TERM"
             local what = ("%s and %s in %s: %s"):format(first[1], second[1], host[1], program:output())
             assert.equal(expected, program:wait(), what)
             assert.equal("", said(program), what)
+            ::other::
           end
         end
       end

@@ -1,5 +1,6 @@
 -- runnel.sqlite and runnel.store on the disks of simulated hosts: a host may crash between any two writes.
 
+local long = require "spec.support.long"
 local rn = require "runnel"
 local search = require "spec.support.search"
 local sim = require "runnel.sim"
@@ -207,8 +208,8 @@ describe("in a simulated world", function()
     end
 
     it("loses no transaction, and does none by half, if the host crashes between any two writes", function()
-      search.all(transactions { crash = 1 })
-      search.all(transactions({ crash = 1 }, { wal = false }))
+      search.all(transactions({ crash = 1 }, nil, long.times(1, 2)))
+      search.all(transactions({ crash = 1 }, { wal = false }, 1))
     end)
 
     it("nor if a crash leaves a part of what was written", function()

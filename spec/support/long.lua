@@ -10,6 +10,11 @@ local long = {}
 ---Whether this is the long form.
 long.is_long = (os.getenv "RUNNEL_LONG" or "") ~= ""
 
+---A number that CI takes from the commit, so that the short form tries other cases there with each commit; else 0. A
+---failure names its case.
+---@type integer
+long.turn = tonumber(os.getenv "RUNNEL_TURN" or 0)
+
 ---How often to do something.
 ---@param short integer
 ---@param often integer

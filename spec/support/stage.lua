@@ -5,6 +5,8 @@
 
 local rn = require "runnel"
 local core = require "runnel.core"
+local explore = require "runnel.search.explore"
+local long = require "spec.support.long"
 local patience = require "spec.support.patience"
 local remains = require "spec.support.remains"
 local process = require "spec.support.process"
@@ -239,10 +241,18 @@ function stage.run(f, opts)
   return table.unpack(results, 1, results.n)
 end
 
+-- How many schedules of a search there are, at most.
+local SCHEDULES <const> = long.times(300, 3000)
+
 ---Searches the schedules of a test for a short while. Remaining go blocks fail, unless `leaks` is false.
 ---@param f fun()
 ---@param opts? { leaks?: boolean }
-function stage.explore(f, opts) return sim.explore(f, { seconds = 0.05, leaks = opts and opts.leaks }) end
+function stage.explore(f, opts)
+  local before <const> = explore.most_schedules
+  local restoring <close> = setmetatable({}, { __close = function() explore.most_schedules = before end }) -- luacheck: ignore 211
+  explore.most_schedules = math.min(before, SCHEDULES)
+  return sim.explore(f, { seconds = 0.05, leaks = opts and opts.leaks })
+end
 
 ---A function that runs its argument by stage.run: `it("...", stage.within(function() ... end))`.
 function stage.within(f, opts)
