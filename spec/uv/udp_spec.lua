@@ -126,6 +126,65 @@ describe("uv.udp", function()
     assert.matches("closed%)$", (a:close() or tostring(a)))
   end)
 
+  it("sends over IPv6, and looks for addresses of names that are of the socket's kind", function()
+    local a <close> = uv.udp { host = "::1" }
+    if not a then return pending "this machine has no ::1" end
+    local b <close> = assert(uv.udp { host = "::1" })
+    local ip, port = a:address()
+    assert.equal("::1", ip)
+    assert.is_true(b:send("to six", "::1", port))
+    local _, from = b:address()
+    assert.same({ data = "to six", host = "::1", port = from }, a:read():take())
+    assert.is_true(b:connect("::1", port))
+    assert.is_true(b:send "connected")
+    assert.equal("connected", a:read():take().data)
+    local all <close> = assert(uv.udp { host = "::" })
+    assert.is_true(a:send("to all", "::1", (select(2, all:address()))))
+    assert.equal("to all", all:read():take().data)
+    local four <close> = assert(uv.udp { host = "127.0.0.1" })
+    local ok, err = four:send("x", "::1", port)
+    assert.is_false(ok)
+    assert.matches("^::1:%d+: E%u+: ", err)
+    if not has_localhost then return end
+    assert.is_true(four:send("by name", "localhost", (select(2, four:address()))))
+    assert.equal("by name", four:read():take().data)
+    local found = {}
+    for _, one in ipairs(require("luv").getaddrinfo "localhost") do found[one.family] = true end
+    if not found.inet6 then
+      assert.same({ false, "localhost: it has no address of the kind IPv6" }, { all:send("x", "localhost", port) })
+      assert.same({ false, "localhost: it has no address of the kind IPv6" }, { all:connect("localhost", port) })
+    end
+  end)
+
+  it("waits until the system has room for a datagram, and returns what it says then", function()
+    sim.run(function()
+      local world, sent = sim.world(), {}
+      world:host("a", function()
+        local sock <close> = assert(uv.udp { port = 9 })
+        sock:connect("10.0.0.1", 9)
+        local handle = rawget(sock, "handle") -- a simulated one always has room
+        function handle.try_send() return nil, "EAGAIN: resource temporarily unavailable", "EAGAIN" end
+        for _, status in ipairs { false, "ENETDOWN" } do
+          function handle.send(_, data, _, _, done)
+            sent[#sent + 1] = data
+            rn.after(30, done, status or nil)
+            return {}
+          end
+          local before = rn.now()
+          local ok, err = sock:send "x"
+          sent[#sent + 1] = { ok, err or false, rn.now() - before }
+        end
+        function handle.send() return nil, "ENOBUFS: no buffer space available", "ENOBUFS" end
+        sent[#sent + 1] = { sock:send "y" }
+      end)
+      world:run()
+      assert.same({
+        "x", { true, false, 30 }, "x", { false, "10.0.0.1:9: ENETDOWN: network is down", 30 },
+        { false, "10.0.0.1:9: ENOBUFS: no buffer space available" },
+      }, sent)
+    end)
+  end)
+
   it("refuses wrong arguments", function()
     local sock <close> = assert(uv.udp { host = "127.0.0.1" })
     raises("udp: port: an integer from 0 to 65535 expected, got 70000", function() uv.udp { port = 70000 } end)

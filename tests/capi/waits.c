@@ -82,6 +82,9 @@ static void takes_and_puts(void) {
   lua(L, "rn.driver { alive = function() return true end, wait = function() error 'no driver' end }");
   IS(RUNNEL_RAISED, runnel_take(L, echo, LONG));
   has_message(L, "no driver");
+  lua(L, "rn.driver { alive = function() return true end, wait = function() error('deadlock: runnel_take', 0) end }");
+  IS(RUNNEL_RAISED, runnel_take(L, echo, LONG)); /* only its text is that of a deadlock */
+  has_message(L, "deadlock: runnel_take");
   lua(L, "rn.driver(nil)");
   IS(RUNNEL_IDLE, runnel_next(L, &next)); /* an error leaves no timer either */
   CHECK(lua_gettop(L) == 0);

@@ -51,10 +51,10 @@ end
 local function call(self, where, method, ...)
   local handle = self.handle
   if not handle then return nil, self.name .. ": the socket is closed" end
-  local ok, result, err, name = pcall(handle[method], handle, ...)
+  local ok, result, err = pcall(handle[method], handle, ...)
   if not ok then return nil, ("%s: EINVAL: %s"):format(where, result) end
   if result then return result end
-  return nil, loop.message(name or err, where)
+  return nil, loop.message(err, where)
 end
 
 -- The address of a host, of the socket's kind. Parks if it must be looked up.
