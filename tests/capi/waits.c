@@ -155,6 +155,30 @@ static void alts(void) {
   lua_close(L);
 }
 
+/* The example of docs/manual/c-api.md. */
+static void ask(lua_State *L) {
+  runnel_chan *answer;
+  lua_getglobal(L, "ask"); /* a function of a script, which may wait */
+  lua_pushliteral(L, "how late is it?");
+  runnel_go(L, 1, &answer);
+  int code = runnel_take(L, answer, 500000); /* half a second */
+  if (code == RUNNEL_OK) puts(lua_tostring(L, -1));
+  if (code == RUNNEL_EMPTY) runnel_cancel(L, answer, "too late");
+  lua_settop(L, 0);
+  runnel_chan_release(L, answer);
+}
+
+static void example(void) {
+  lua_State *L = open_state();
+  lua(L, "function ask(text) asked = text rn.sleep(1) return 'noon' end");
+  ask(L);
+  lua(L, "assert(asked == 'how late is it?')");
+  lua(L, "function ask() local ok, err = pcall(rn.sleep, 1e9) why = err end");
+  ask(L);
+  lua(L, "rn.run() assert(why == 'too late')");
+  lua_close(L);
+}
+
 /* A deadlock reports the errors that explain it, and the program may go on. */
 static void deadlock_after_an_error(void) {
   lua_State *L = open_state();
@@ -733,6 +757,7 @@ int main(int argc, char **argv) {
     bool is_random;
   } parts[] = {{"takes_and_puts", takes_and_puts, false},
                {"alts", alts, false},
+               {"example", example, false},
                {"deadlock_after_an_error", deadlock_after_an_error, false},
                {"deadlock_of_threads", deadlock_of_threads, false},
                {"fd_after_an_error", fd_after_an_error, false},
