@@ -248,6 +248,8 @@ describe("uv.udp", function()
     raises("send: port: an integer from 1 to 65535 expected, got 0", function() sock:send("x", "localhost", 0) end)
     raises("send: port: an integer from 1 to 65535 expected, got 65536", function() sock:send("x", "localhost", 65536) end)
     raises("send: a string expected, got a table", function() sock:send({}, "localhost", 1) end)
+    assert.matches('^uv.udp "udp 127.0.0.1:%d+" %(made at spec/uv/udp_spec.lua:%d+%)$',
+      require("runnel.uv.loop").purpose(sock.handle))
     sock:connect("127.0.0.1", 9)
     raises("send: the socket is connected to 127.0.0.1:9", function() sock:send("x", "localhost", 1) end)
   end)
