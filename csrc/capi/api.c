@@ -52,6 +52,7 @@ static int perform(lua_State *L) {
   Sched *S = sched_self(L);
   if (S->inside == left_text) return luaL_error(L, "a C++ exception has left a call of runnel: close the lua_State");
   call->sched = S;
+  S->deadlocked = NULL;
   int n = call->body(L, S, call);
   if (n != API_MESSAGE) return n;
   lua_replace(L, lua_upvalueindex(AT_MESSAGE));
@@ -99,23 +100,35 @@ int api_call(lua_State *L, int n, Call *call) {
   lua_rotate(L, base + 1, 3);
   WHEN_LEFT(on_left) Call *watched = call;
   int status = lua_pcall(L, n + 1, LUA_MULTRET, base + 1);
-  if (watched->sched) tell_ready(watched->sched); /* also after an error, which may have ended a step */
+  const Sched *S = watched->sched; /* NULL if the body has not begun */
+  if (S) tell_ready(S);            /* also after an error, which may have ended a step */
   watched->sched = NULL;
   if (status == LUA_OK) {
     lua_remove(L, base + 1);
     return call->code;
   }
-  /* The core raises this where malloc fails. */
-  const char *message = lua_tostring(L, -1);
-  bool no_memory = status == LUA_ERRMEM || (message && strcmp(message, "not enough memory") == 0);
-  /* A wait of api_wait.c for which nothing can come any more: only inspect_raise_deadlock raises this. */
-  bool is_deadlock = call->operation && message && strstr(message, "deadlock: runnel_");
+  bool is_deadlock = S && call->operation && S->deadlocked == call->operation->name;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
   lua_insert(L, -2);
   lua_setupvalue(L, -2, AT_MESSAGE);
   (void)take_reader_error(L);
   lua_settop(L, base);
-  return no_memory ? RUNNEL_NO_MEMORY : is_deadlock ? RUNNEL_IDLE : RUNNEL_RAISED;
+  /* The core raises what Lua does when memory runs out: lua_error tells that by the error. */
+  return status == LUA_ERRMEM ? RUNNEL_NO_MEMORY : is_deadlock ? RUNNEL_IDLE : RUNNEL_RAISED;
+}
+
+int api_call_with(lua_State *L, int index, Call *call) {
+  if (!L || lua_type(L, index) != LUA_TUSERDATA) return RUNNEL_BAD_ARGUMENT;
+  if (!lua_checkstack(L, 1)) return RUNNEL_NO_MEMORY;
+  lua_pushvalue(L, index);
+  return api_call(L, 1, call);
+}
+
+bool api_set_buffer(Buffer *buffer, int kind, size_t size) {
+  static const BufferKind kinds[] = {BUFFER_FIXED, BUFFER_DROPPING, BUFFER_SLIDING};
+  if (kind < RUNNEL_FIXED || kind > RUNNEL_SLIDING || size > BUFFER_MAX) return false;
+  *buffer = (Buffer){.kind = (uint8_t)(size ? kinds[kind] : BUFFER_NONE), .limit = (uint32_t)size};
+  return size || kind == RUNNEL_FIXED;
 }
 
 const char *runnel_strerror(int code) {

@@ -29,8 +29,9 @@ struct Call {
   int64_t resumes;      /* most go blocks that a step resumes */
   int64_t ns;           /* for how long it resumes them; how long an operation may wait, negative: without limit */
   int64_t *next_us;     /* where the time of the next step goes, or NULL */
-  size_t size;          /* size of a buffer, or limit of a port */
-  int option;           /* kind of a buffer, how a port ends, number of arguments, or options of alts */
+  Buffer buffer;        /* the buffer of a new channel */
+  size_t size;          /* limit of a port */
+  int option;           /* how a port ends, number of arguments, or options of alts */
   const runnel_op *ops; /* the operations of alts, and */
   int count;            /* how many they are */
   int *done;            /* where the number of the one that has completed goes */
@@ -50,6 +51,12 @@ struct Call {
 /* Makes the call with the `n` values on top of the stack, which are popped, and returns its code. Pushes its results if
    that is RUNNEL_OK. */
 int api_call(lua_State *L, int n, Call *call);
+
+/* The same with the userdata at an index of the stack, which stays. */
+int api_call_with(lua_State *L, int index, Call *call);
+
+/* Sets the buffer of a kind and a size, and returns whether there is such a buffer. */
+bool api_set_buffer(Buffer *buffer, int kind, size_t size);
 
 /* Makes the C API work in the state. The scheduler's userdata is at SCHED_SELF. */
 void api_open(lua_State *L);

@@ -10,17 +10,14 @@
 /* ---- making and holding ---- */
 
 static int new_chan(lua_State *L, Sched *S, Call *call) {
-  static const BufferKind kinds[] = {BUFFER_FIXED, BUFFER_DROPPING, BUFFER_SLIDING};
-  BufferKind kind = call->size ? kinds[call->option] : BUFFER_NONE;
-  chan_new_buffered(L, S, (Buffer){.kind = (uint8_t)kind, .limit = (uint32_t)call->size});
+  chan_new_buffered(L, S, call->buffer);
   *call->hold = api_hold(L);
   return 0;
 }
 
 int runnel_chan_new(lua_State *L, int kind, size_t size, runnel_chan **ch) {
-  if (!ch || kind < RUNNEL_FIXED || kind > RUNNEL_SLIDING || size > BUFFER_MAX) return RUNNEL_BAD_ARGUMENT;
-  if (!size && kind != RUNNEL_FIXED) return RUNNEL_BAD_ARGUMENT;
-  return api_call(L, 0, &(Call){.body = new_chan, .option = kind, .size = size, .hold = ch});
+  Call call = {.body = new_chan, .hold = ch};
+  return ch && api_set_buffer(&call.buffer, kind, size) ? api_call(L, 0, &call) : RUNNEL_BAD_ARGUMENT;
 }
 
 static int get_chan(lua_State *L, Sched *S, Call *call) {
@@ -31,10 +28,7 @@ static int get_chan(lua_State *L, Sched *S, Call *call) {
 }
 
 int runnel_chan_get(lua_State *L, int index, runnel_chan **ch) {
-  if (!L || !ch || lua_type(L, index) != LUA_TUSERDATA) return RUNNEL_BAD_ARGUMENT;
-  if (!lua_checkstack(L, 1)) return RUNNEL_NO_MEMORY;
-  lua_pushvalue(L, index);
-  return api_call(L, 1, &(Call){.body = get_chan, .hold = ch});
+  return ch ? api_call_with(L, index, &(Call){.body = get_chan, .hold = ch}) : RUNNEL_BAD_ARGUMENT;
 }
 
 static int push_chan(lua_State *L, Sched *S, Call *call) {

@@ -11,10 +11,9 @@ static SharedChan *chan_of(runnel_shared *shared) { return (SharedChan *)(void *
 static runnel_shared *reference_to(SharedChan *chan) { return (runnel_shared *)(void *)chan; }
 
 int runnel_shared_new(int kind, size_t size, runnel_shared **shared) {
-  static const BufferKind kinds[] = {BUFFER_FIXED, BUFFER_DROPPING, BUFFER_SLIDING};
-  if (!shared || kind < RUNNEL_FIXED || kind > RUNNEL_SLIDING || size > BUFFER_MAX) return RUNNEL_BAD_ARGUMENT;
-  if (!size && kind != RUNNEL_FIXED) return RUNNEL_BAD_ARGUMENT;
-  SharedChan *made = shared_chan_new(size ? kinds[kind] : BUFFER_NONE, (uint32_t)size, NULL);
+  Buffer buffer;
+  if (!shared || !api_set_buffer(&buffer, kind, size)) return RUNNEL_BAD_ARGUMENT;
+  SharedChan *made = shared_chan_new((BufferKind)buffer.kind, buffer.limit, NULL);
   if (!made) return RUNNEL_NO_MEMORY;
   *shared = reference_to(made);
   return RUNNEL_OK;
@@ -31,10 +30,7 @@ static int get_shared(lua_State *L, Sched *S, Call *call) {
 }
 
 int runnel_shared_get(lua_State *L, int index, runnel_shared **shared) {
-  if (!L || !shared || lua_type(L, index) != LUA_TUSERDATA) return RUNNEL_BAD_ARGUMENT;
-  if (!lua_checkstack(L, 1)) return RUNNEL_NO_MEMORY;
-  lua_pushvalue(L, index);
-  return api_call(L, 1, &(Call){.body = get_shared, .held = shared});
+  return shared ? api_call_with(L, index, &(Call){.body = get_shared, .held = shared}) : RUNNEL_BAD_ARGUMENT;
 }
 
 static int push_shared(lua_State *L, Sched *S, Call *call) {
@@ -67,17 +63,19 @@ int runnel_shared_close(runnel_shared *shared, const char *reason) {
   return RUNNEL_OK;
 }
 
+/* BLOCKING_TIME is a put that has found no room. */
+static const int CODES[] = {[BLOCKING_DONE] = RUNNEL_OK,
+                            [BLOCKING_TIME] = RUNNEL_FULL,
+                            [BLOCKING_CLOSED] = RUNNEL_CLOSED,
+                            [BLOCKING_ALONE] = RUNNEL_IDLE,
+                            [BLOCKING_NO_MEMORY] = RUNNEL_NO_MEMORY};
+
 static int put(runnel_shared *shared, SharedValue value, int64_t us) {
-  static const int codes[] = {[BLOCKING_DONE] = RUNNEL_OK,
-                              [BLOCKING_TIME] = RUNNEL_FULL,
-                              [BLOCKING_CLOSED] = RUNNEL_CLOSED,
-                              [BLOCKING_ALONE] = RUNNEL_IDLE,
-                              [BLOCKING_NO_MEMORY] = RUNNEL_NO_MEMORY};
   if (!shared) {
     shared_value_drop(&value);
     return RUNNEL_BAD_ARGUMENT;
   }
-  return codes[blocking_put(chan_of(shared), value, api_ns(us))];
+  return CODES[blocking_put(chan_of(shared), value, api_ns(us))];
 }
 
 int runnel_shared_put_boolean(runnel_shared *shared, int b, int64_t us) {
@@ -129,24 +127,18 @@ static runnel_value show(const SharedValue *packed) {
 }
 
 int runnel_shared_take(runnel_shared *shared, int64_t us, runnel_value **value) {
-  static const int codes[] = {[BLOCKING_DONE] = RUNNEL_OK,
-                              [BLOCKING_TIME] = RUNNEL_EMPTY,
-                              [BLOCKING_CLOSED] = RUNNEL_CLOSED,
-                              [BLOCKING_ALONE] = RUNNEL_IDLE,
-                              [BLOCKING_NO_MEMORY] = RUNNEL_NO_MEMORY};
   if (value) *value = NULL;
   if (!shared || !value) return RUNNEL_BAD_ARGUMENT;
   Taken *taken = (Taken *)malloc(sizeof *taken); /* first: a value that was taken must not be lost */
   if (!taken) return RUNNEL_NO_MEMORY;
-  int code = codes[blocking_take(chan_of(shared), &taken->packed, api_ns(us))];
-  bool is_any = taken->packed.kind != SHARED_NIL;
-  if (!is_any) {
+  int code = CODES[blocking_take(chan_of(shared), &taken->packed, api_ns(us))];
+  if (taken->packed.kind != SHARED_NIL) {
+    taken->value = show(&taken->packed);
+    *value = &taken->value;
+  } else {
     free(taken);
-    return code;
   }
-  taken->value = show(&taken->packed);
-  *value = &taken->value;
-  return code;
+  return code == RUNNEL_FULL ? RUNNEL_EMPTY : code;
 }
 
 static int push_value(lua_State *L, Sched *S, Call *call) {

@@ -167,6 +167,7 @@ struct Sched {
   struct Watch *watch;                      /* what looks at the scheduler, or measures it (watch.h), or NULL */
   uint64_t next_id;                         /* the id of the next channel or go block */
   int64_t grace;                            /* how long the program has to take an error, in ns */
+  const char *deadlocked;     /* Operation.name of what a deadlock has ended last outside any go block, or NULL */
   uint64_t reported, printed; /* errors that were reported; of these, those written to stderr without a handler */
 };
 

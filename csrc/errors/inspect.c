@@ -148,9 +148,10 @@ bool inspect_write_report(lua_State *L, const char *name, int n) {
 }
 
 int inspect_raise_deadlock(lua_State *L, const char *what) {
-  const Sched *S = sched_self(L);
+  Sched *S = sched_self(L);
   lua_pushstring(L, what);
   lua_pushboolean(L, S->is_stuck);
   if (!inspect_write_report(L, "deadlock", 3)) lua_pushfstring(L, "deadlock: %s would wait for ever", what);
+  S->deadlocked = what; /* last: a finalizer may have done so meanwhile */
   return error_raise(L);
 }

@@ -35,6 +35,12 @@ describe("docs/embedding.md", function()
     assert.is_true(count > 50)
   end)
 
+  it("has an example of waiting in the manual that is a test", function()
+    local example = pages.read "docs/manual/c-api.md":match "```c\n(runnel_chan %*answer.-)```"
+    local tests = pages.read "tests/capi/waits.c":gsub("\n  ", "\n")
+    assert.is_truthy(tests:find(example, 1, true))
+  end)
+
   it("shows no other signatures", function()
     for name, declaration in pairs(shown) do assert.equal(header[name], declaration, name) end
   end)

@@ -275,6 +275,31 @@ describe("queues", function()
     assert.equal(2, source:take().sequence)
   end)
 
+  it("list values in whatever encoding they are, and get a job's without its head", function()
+    assert(conn:stream("mixed", { storage = "memory" }))
+    local values = {
+      { "msgpack", { a = { 1, "two" } } }, { "msgpack", "text" }, { "msgpack", ("x"):rep(150) }, { "msgpack", -1.5 },
+      { "json", { b = true } }, { "raw", "wörter" }, { "raw", "ärger" }, { "raw", "k" }, { "raw", "\xc1\xff" }, { "raw", "" },
+    }
+    for _, one in ipairs(values) do
+      assert(assert(conn:sink("mixed", { encoding = one[1] })):put(one[2]))
+    end
+    assert(other:source("mixed", { name = "n", ack = "explicit", max_running = 1 })):close()
+    local queue = assert(conn:queue "n")
+    for i, one in ipairs(values) do assert.same(one[2], assert(queue:get(i)).value) end
+    assert(conn:stream("numbers", { storage = "memory" }))
+    assert(assert(conn:sink("numbers", { encoding = "msgpack" })):put(7))
+    assert(other:source("numbers", { name = "few", ack = "explicit", max_running = 1 })):close()
+    assert.equal("\7", assert(assert(conn:queue "few"):get(1)).value) -- one byte of ASCII may be a text
+    assert(conn:serve("resize", 1, print)):stop()
+    local remote <close> = assert(other:remote "resize")
+    rn.go(pcall, remote, { "a.png", 3 })
+    patience.wait_for(function()
+      local list = assert(assert(conn:queue "resize"):list())
+      return list[1] and assert.same({ "a.png", 3 }, list[1].value)
+    end)
+  end)
+
   describe("of `runnel queues`", function()
     -- The command waits for answers of workers for 150 ms.
     local INIT <const> = "LUA_INIT=require('runnel.nats.internal.patience').workers_answer = 150"

@@ -194,4 +194,63 @@ tick.runs:wait()
       end)
     end
   end)
+
+  -- A second process continues the schedule, while the first one stands still between its look at what is due and the
+  -- first start. Calls `work(run, time)` for each run of either. Returns when the first one has gone on and looked
+  -- again.
+  local function with_one_that_stands_still(opts, work_of)
+    local goes_on, stands, looks = rn.chan(), rn.chan(), 0
+    local function stand_still()
+      stands:close()
+      goes_on:take()
+    end
+    store:schedule("tick", opts, work_of(goes_on))
+    local attempt, transaction = store.attempt, store.db.transaction
+    function store:attempt(kind, sql, ...)
+      if sql:find "^select %* from runnel_schedule where" then looks = looks + 1 end
+      if sql:find "insert or ignore into runnel_run%(" then stand_still() end
+      return attempt(self, kind, sql, ...)
+    end
+    function store.db:transaction(f)
+      stand_still()
+      return transaction(self, f)
+    end
+    stands:take()
+    if opts.overlap then rn.sleep(opts.every) end -- so that the other process finds a later start
+    local other = work.another()
+    other:schedule("tick", opts, work_of(goes_on))
+    goes_on:take()
+    local before = looks
+    patience.wait_for(function() return looks > before + 1 end)
+    other:close()
+  end
+
+  it("do not overlap if the process that looks for others stands still before it starts one", function()
+    for _, overlap in ipairs { "skip", "queue" } do
+      local live = 0
+      with_one_that_stands_still({ every = 100, overlap = overlap }, function(goes_on)
+        return function(run)
+          live = live + 1
+          goes_on:close()
+          run:sleep(3600000)
+        end
+      end)
+      assert.equal(1, live, overlap)
+      work.close()
+      work.open()
+    end
+  end)
+
+  it("do not start again when they are done and forgotten, if a process stands still before it starts one", function()
+    local seen, again, count = {}, {}, 0
+    with_one_that_stands_still({ every = 200, keep_done = 0 }, function(goes_on)
+      return function(_, time)
+        if seen[time] then again[#again + 1] = time end
+        seen[time] = true
+        count = count + 1
+        if count == 3 then goes_on:close() end -- the first one is forgotten since the second one has started
+      end
+    end)
+    assert.same({}, again)
+  end)
 end)

@@ -87,6 +87,48 @@ describe("the messages that wait in a queue of a store", function()
     assert.is_nil(list[2].error)
   end)
 
+  -- A queue with the option `key`, of which a worker has message 1, "ann 1"; 2 and 4 wait behind it. Message 3 has failed,
+  -- and 5 waits behind that.
+  local function keyed()
+    assert(store:stream "words")
+    local sink, began, failed = assert(store:sink "words"), rn.chan(), rn.chan()
+    for i, value in ipairs { "ann 1", "ann 2", "bob 3", "ann 4", "bob 5" } do
+      assert(sink:put(value, { id = "id" .. i }))
+    end
+    local stage = assert(store:stage("words", 2, function(value)
+      if value == "bob 3" then
+        failed:close()
+        error("no luck", 0)
+      end
+      began:close()
+      rn.chan():take()
+    end, nil, { name = "n", backoff = 3600000, key = function(value) return value:sub(1, 3) end }))
+    began:take()
+    failed:take()
+    local q = assert(store:queue "n")
+    patience.wait_for(function() return assert(q:get(3)).due ~= nil end)
+    return q, stage
+  end
+
+  it("are also those that wait behind another one of their key, which are cancelled and moved as well", function()
+    local q, stage = keyed()
+    local list = {}
+    for i, one in ipairs(assert(q:list())) do list[i] = { one.sequence, one.key, one.behind or false } end
+    assert.same({ { 2, '"ann"', 1 }, { 3, '"bob"', false }, { 4, '"ann"', 1 }, { 5, '"bob"', 3 } }, list)
+    local behind, first = assert(q:get(4)), assert(q:get(1))
+    assert.same({ "ann 4", '"ann"', 1, false }, { behind.value, behind.key, behind.behind, behind.running })
+    assert.same({ '"ann"', nil, true }, { first.key, first.behind, first.running })
+    assert.is_nil(behind.due)
+    assert.same({ 5 }, numbers(q:list { contains = "bob 5" }))
+    assert(store:stream "later")
+    assert.is_true(q:cancel(2))
+    assert.is_true(q:move(4, "later"))
+    assert.is_true(assert(store:stream "words"):cancel "id5")
+    assert.same({ 3 }, numbers(q:list()))
+    assert.matches("^message 1 of words/n does not wait", select(2, q:cancel(1)))
+    stage:stop()
+  end)
+
   it("are cancelled one by one, and their ids are free then", function()
     local q = queue("words", { "a", "b" }, { ids = { "one", "two" }, taken = 1 })
     assert.same({ nil, "message 1 of words/n does not wait: a worker has it, or it is done", n = 2 },
@@ -174,6 +216,15 @@ describe("the messages that wait in a queue of a store", function()
       assert.equal(1, status)
       assert.equal(2, select(2, run("move", "n", "2")))
       assert.matches("nothing waits", (run("waiting", "n", "never")))
+    end)
+
+    it("shows the key of a message, and behind which one it waits", function()
+      local _, stage = keyed()
+      local all = run("waiting", "n")
+      assert.matches("number +stored +id +raised +key +value", all)
+      assert.matches('\n +2 .* "ann", behind 1 +"ann 2" +%-\n +3 .* "bob" +"bob 3" +no luck', all)
+      assert.matches('^number     5 of words/n, waits behind 3 of its key\n[^\n]*\nkey        "bob"\n', (run("show", "n", "5")))
+      stage:stop()
     end)
 
     it("shows one with its value, and when and why each try has failed", function()

@@ -82,6 +82,9 @@ static void takes_and_puts(void) {
   lua(L, "rn.driver { alive = function() return true end, wait = function() error 'no driver' end }");
   IS(RUNNEL_RAISED, runnel_take(L, echo, LONG));
   has_message(L, "no driver");
+  lua(L, "rn.driver { alive = function() return true end, wait = function() error('deadlock: runnel_take', 0) end }");
+  IS(RUNNEL_RAISED, runnel_take(L, echo, LONG)); /* only its text is that of a deadlock */
+  has_message(L, "deadlock: runnel_take");
   lua(L, "rn.driver(nil)");
   IS(RUNNEL_IDLE, runnel_next(L, &next)); /* an error leaves no timer either */
   CHECK(lua_gettop(L) == 0);
@@ -149,6 +152,30 @@ static void alts(void) {
   CHECK(done == RUNNEL_ALTS_MAX - 1);
   IS(RUNNEL_EMPTY, runnel_alts(L, many, RUNNEL_ALTS_MAX, 0, MS, &done));
   free(many);
+  lua_close(L);
+}
+
+/* The example of docs/manual/c-api.md. */
+static void ask(lua_State *L) {
+  runnel_chan *answer;
+  lua_getglobal(L, "ask"); /* a function of a script, which may wait */
+  lua_pushliteral(L, "how late is it?");
+  runnel_go(L, 1, &answer);
+  int code = runnel_take(L, answer, 500000); /* half a second */
+  if (code == RUNNEL_OK) puts(lua_tostring(L, -1));
+  if (code == RUNNEL_EMPTY) runnel_cancel(L, answer, "too late");
+  lua_settop(L, 0);
+  runnel_chan_release(L, answer);
+}
+
+static void example(void) {
+  lua_State *L = open_state();
+  lua(L, "function ask(text) asked = text rn.sleep(1) return 'noon' end");
+  ask(L);
+  lua(L, "assert(asked == 'how late is it?')");
+  lua(L, "function ask() local ok, err = pcall(rn.sleep, 1e9) why = err end");
+  ask(L);
+  lua(L, "rn.run() assert(why == 'too late')");
   lua_close(L);
 }
 
@@ -730,6 +757,7 @@ int main(int argc, char **argv) {
     bool is_random;
   } parts[] = {{"takes_and_puts", takes_and_puts, false},
                {"alts", alts, false},
+               {"example", example, false},
                {"deadlock_after_an_error", deadlock_after_an_error, false},
                {"deadlock_of_threads", deadlock_of_threads, false},
                {"fd_after_an_error", fd_after_an_error, false},

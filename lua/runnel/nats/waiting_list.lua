@@ -3,11 +3,12 @@
 
 local base64 = require "runnel.internal.base64"
 local counts = require "runnel.nats.internal.counts"
+local encodings = require("runnel.queue.encodings").encodings
 local jetstream = require "runnel.nats.internal.jetstream"
-local json = require "runnel.json"
 local names = require "runnel.nats.internal.names"
 local timed_out = require "runnel.internal.timed_out"
 local timestamp = require "runnel.nats.internal.timestamp"
+local wire = require "runnel.nats.internal.wire"
 
 local waiting_list = {}
 
@@ -20,18 +21,26 @@ local function start_of(queue)
   return (info.delivered and info.delivered.stream_seq or 0) + 1, filter ~= nil and filter ~= "" and filter or ">"
 end
 
--- The text of a message as a value: JSON is decoded.
-local function value_of(data)
-  if data == "" then return data end
-  local value, problem = json.decode(data)
-  return problem == nil and value or data
+-- The bytes of a message as a value. Only jobs say in which encoding they are; others are in that of the connection, JSON,
+-- MessagePack or none. What begins as a character of ASCII is no MessagePack, but for small integers.
+local function value_of(queue, data)
+  local job = queue.kind == "jobs" and wire.parse_job(data)
+  if job then return encodings[job.encoding].decode(job.bytes) end
+  for _, name in ipairs { queue.owner.encoding, "json", (data:byte() or 0) >= 0x80 and "msgpack" or nil } do
+    if name ~= "raw" then
+      local value, problem = encodings[name].decode(data)
+      if problem == nil and value ~= nil then return value end
+    end
+  end
+  return data
 end
 
 -- A message of the server's answer.
-local function message_of(m)
+local function message_of(queue, m)
   local data = m.data and base64.decode(m.data) or ""
-  return { sequence = m.seq, subject = m.subject, time = timestamp.ms(m.time), bytes = #data, value = value_of(data),
-    starts = 0, raises = 0 }
+  local value, problem = value_of(queue, data)
+  return { sequence = m.seq, subject = m.subject, time = timestamp.ms(m.time), bytes = #data, value = value,
+    problem = problem, starts = 0, raises = 0 }
 end
 
 ---@param queue runnel.nats.Queue
@@ -49,7 +58,7 @@ function waiting_list.read(queue, after, most)
       if code == jetstream.NO_MESSAGE then return list end
       return nil, err
     end
-    list[#list + 1] = message_of(answer.message)
+    list[#list + 1] = message_of(queue, answer.message)
     seq = answer.message.seq + 1
   end
   return list
@@ -71,7 +80,7 @@ function waiting_list.find(queue, sequence)
   if sequence <= floor and not is_jobs then return nil end -- it is done
   local stream, why = jetstream.stream_info(conn, queue.stream)
   if not stream then return nil, why end
-  local message = message_of(answer.message)
+  local message = message_of(queue, answer.message)
   local count = counts.new(conn, is_jobs and names.bucket(queue.name) or names.stage_bucket(queue.consumer), stream,
     is_jobs and names.jobs(queue.name) .. "." or nil):look(message)
   if count then

@@ -82,6 +82,8 @@ local Queue = {}
 ---@field value any nil if it cannot be read
 ---@field problem? string why not
 ---@field due? number when it is delivered again, in ms since 1970; of a store only
+---@field key? string of a queue with the option `key`, once that is known
+---@field behind? integer the first message of its key that is not done, for whose end it waits
 ---@field starts integer how often it was started; of a store only, as the next two
 ---@field raises integer how often its function has raised
 ---@field error? string of the last try

@@ -161,7 +161,8 @@ end
 ---@param message runnel.queue.Waiting
 ---@return string[] lines
 function queue_view.message(name, message)
-  local state = message.running and ", a worker has it" or message.due
+  local state = message.running and ", a worker has it" or message.behind
+    and (", waits behind %d of its key"):format(message.behind) or message.due
     and ", is delivered again at " .. queue_view.date(message.due) or ""
   local lines = {
     ("number     %d of %s%s"):format(message.sequence, name, state),
@@ -170,6 +171,7 @@ function queue_view.message(name, message)
     ("started    %d times, of which %d raised"):format(message.starts, message.raises),
     "value      " .. (message.problem or short.value(message.value, 2000)),
   }
+  if message.key then table.insert(lines, 3, "key        " .. short.cut(message.key, 200)) end
   add_all(lines, error_lines(message.errors))
   return lines
 end
@@ -179,10 +181,16 @@ end
 ---@return string[] lines
 function queue_view.waiting(list)
   if #list == 0 then return { "nothing waits" } end
-  local rows = { { "number", "stored", "id", "raised", "value", "error of the last try" } }
+  local rows, has_keys = { { "number", "stored", "id", "raised", "value", "error of the last try" } }, false
   for i, one in ipairs(list) do
     rows[i + 1] = { one.sequence, queue_view.date(one.time), one.id and short.value(one.id, 40) or "-", one.raises,
       one.problem or short.value(one.value, 60), one.error and first_line(one.error) or "-" }
+    has_keys = has_keys or one.key ~= nil
+  end
+  for i = 1, has_keys and #rows or 0 do
+    local one = list[i - 1]
+    table.insert(rows[i], 5, not one and "key" or not one.key and "-"
+      or short.cut(one.key, 40) .. (one.behind and ", behind " .. one.behind or ""))
   end
   return width.columns(rows, { true, false, false, true })
 end

@@ -181,7 +181,6 @@ function Udp:try_send(data, ip, port)
   if is_local then
     carry(self, own, datagram)
   elseif is_group(ip) or ip == "255.255.255.255" then
-    if ip == "255.255.255.255" then datagram.ip = "0.0.0.0" end
     for _, host in ipairs(world.hosts) do
       if host ~= own or not self.silent then carry(self, host, datagram) end
     end

@@ -6,12 +6,13 @@ local values = require "runnel.store.values"
 
 local waiting = {}
 
--- Whether the message m waits. One that was delivered as often as it may does not.
+-- Whether the message m waits. One that was delivered as often as it may does not, and is never due; one that waits
+-- behind another one of its key is not due either, and was never delivered.
 local WAITS <const> = ([[not exists (select 1 from runnel_consumer c
   left join runnel_delivery d on d.stream = c.stream and d.seq = m.seq and d.consumer = c.name
   where c.stream = m.stream and (c.subject is null or runnel_matches(m.subject, c.subject))
     and case when d.seq is null then m.seq < c.next or m.priority > 0 and m.seq > c.since
-      else d.holder is not null or d.due = %d end)]]):format(math.maxinteger)
+      else d.holder is not null or d.due = %d and d.deliveries > 0 end)]]):format(math.maxinteger)
 
 ---The same, for others.
 waiting.WAITS = WAITS

@@ -9,21 +9,33 @@ local waiting = require "runnel.store.waiting"
 
 local waiting_list = {}
 
--- Messages that are not done, with the condition %s; and which of them wait.
+-- Messages that are not done, with the condition %s; and which of them wait. One that was never delivered, and is never
+-- due, waits behind another one of its key (by_key.lua): the columns $KEYS are its key, and the first one of that.
 local MESSAGES <const> = ([[
-select m.seq, m.id, m.subject, m.form, m.value, m.bytes, m.made, d.starts, d.due, d.holder
+select m.seq, m.id, m.subject, m.form, m.value, m.bytes, m.made, d.starts, d.due, d.holder, $KEYS
 from runnel_consumer c join runnel_message m on m.stream = c.stream
   left join runnel_delivery d on d.stream = c.stream and d.seq = m.seq and d.consumer = c.name
 where c.stream = ?1 and c.name = ?2 and (c.subject is null or runnel_matches(m.subject, c.subject))
   and case when d.seq is null then m.seq >= c.next and (m.priority = 0 or m.seq <= c.since) else d.due < $NEVER
-    or d.holder is not null end and %s]]):gsub("%$NEVER", math.maxinteger)
+    or d.holder is not null or d.deliveries = 0 end and %s]]):gsub("%$NEVER", math.maxinteger)
 local LIST <const> = MESSAGES:format "m.seq > ?3 and d.holder is null order by m.seq limit ?4"
 local FIND <const> = MESSAGES:format "m.seq = ?3"
+local KEYS <const> = "d.key, (select min(seq) from runnel_delivery where stream = c.stream and consumer = c.name "
+  .. "and key = d.key) as first"
+
+-- The rows of LIST or FIND. Only files in which a queue has the option `key` have keys.
+local function rows_of(queue, sql, ...)
+  local found, err = queue.owner:attempt("rows", "select 1 from sqlite_schema where name = 'runnel_delivery_key'")
+  if not found then return nil, err end
+  return queue.owner:attempt("rows", sql:gsub("%$KEYS", found[1] and KEYS or "null as key, null as first"),
+    queue.stream, queue.consumer, ...)
+end
 
 local function message_of(row)
   local value, problem = values.read(row.form, row.value)
   local count = counts.read(row.starts)
   return { sequence = row.seq, id = row.id, subject = row.subject, time = row.made, bytes = row.bytes,
+    key = row.key, behind = row.first and row.first < row.seq and row.first or nil,
     value = value, problem = problem, due = row.due and row.due > 0 and row.due < math.maxinteger and row.due or nil,
     starts = count and count.starts or 0, raises = count and count.raises or 0,
     error = count and count.error and tostring(timed_out.of_plain(count.error)) or nil,
@@ -35,7 +47,7 @@ end
 ---@param most integer
 ---@return runnel.queue.Waiting[]? list, string? err
 function waiting_list.read(queue, after, most)
-  local rows, err = queue.owner:attempt("rows", LIST, queue.stream, queue.consumer, after, most)
+  local rows, err = rows_of(queue, LIST, after, most)
   if not rows then return nil, err end
   for i, row in ipairs(rows) do rows[i] = message_of(row) end
   return rows
@@ -45,7 +57,7 @@ end
 ---@param sequence integer
 ---@return runnel.queue.Waiting? message, string? err
 function waiting_list.find(queue, sequence)
-  local rows, err = queue.owner:attempt("rows", FIND, queue.stream, queue.consumer, sequence)
+  local rows, err = rows_of(queue, FIND, sequence)
   if not rows then return nil, err end
   local message = rows[1] and message_of(rows[1])
   if message then message.running = rows[1].holder ~= nil end

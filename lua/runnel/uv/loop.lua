@@ -267,7 +267,7 @@ local MESSAGES = {
   EADDRINUSE = "address already in use", ECANCELED = "operation canceled", ECONNABORTED = "connection aborted",
   ECONNREFUSED = "connection refused", ECONNRESET = "connection reset by peer", EHOSTUNREACH = "host is unreachable",
   EIO = "i/o error", ELOOP = "too many symbolic links", EMFILE = "too many open files", EMSGSIZE = "message too long",
-  ENETUNREACH = "network is unreachable", ENFILE = "file table overflow",
+  ENETDOWN = "network is down", ENETUNREACH = "network is unreachable", ENFILE = "file table overflow",
   ENOENT = "no such file or directory", ENOSPC = "no space left on device", ENOTCONN = "socket is not connected",
   ENOTDIR = "not a directory", EPIPE = "broken pipe", ETIMEDOUT = "connection timed out", EACCES = "permission denied",
   EAI_NONAME = "unknown node or service", EAI_AGAIN = "temporary failure", EAI_NODATA = "no address",

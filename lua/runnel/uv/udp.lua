@@ -51,10 +51,10 @@ end
 local function call(self, where, method, ...)
   local handle = self.handle
   if not handle then return nil, self.name .. ": the socket is closed" end
-  local ok, result, err, name = pcall(handle[method], handle, ...)
+  local ok, result, err = pcall(handle[method], handle, ...)
   if not ok then return nil, ("%s: EINVAL: %s"):format(where, result) end
   if result then return result end
-  return nil, loop.message(name or err, where)
+  return nil, loop.message(err, where)
 end
 
 -- The address of a host, of the socket's kind. Parks if it must be looked up.
@@ -69,13 +69,14 @@ end
 
 -- ---- receiving ----
 
--- Makes luv's callback. The system may tell here what became of an earlier datagram: that is for the next send.
-local function receiver(self)
-  local ch = self.ch --[[@as runnel.Channel<runnel.uv.Datagram>]]
+-- Makes luv's callback for the socket in a list, which luv keeps after it has stopped: then the list is empty. The system
+-- may tell here what became of an earlier datagram: that is for the next send.
+local function receiver(list)
   return function(err, data, from)
-    if loop.over then return end
+    local self = list[1]
+    if not self or loop.over then return end
     if err then self.late = loop.message(err, self.peer or self.name)
-    elseif from and not ch:offer { data = data or "", host = from.ip, port = from.port } then
+    elseif from and not self.ch:offer { data = data, host = from.ip, port = from.port } then
       self.dropped = self.dropped + 1
     end
   end
@@ -87,14 +88,15 @@ end
 function Udp:read()
   sign.own(self, "sock", "read")
   if self.ch and not self.ch:closed() then return self.ch end
-  local ch = loop.chan(self.name, self.buffer)
+  local ch, list = loop.chan(self.name, self.buffer), { self }
   self.ch = ch
-  local ok, err = call(self, self.name, "recv_start", receiver(self))
+  local ok, err = call(self, self.name, "recv_start", receiver(list))
   if not ok then
     ch:close(err)
     return ch
   end
   core.internal.on_close(ch, function()
+    list[1] = nil
     if self.ch == ch and self.handle then self.handle:recv_stop() end
   end)
   return ch

@@ -1,6 +1,6 @@
 ---store:schedule: runs that start at times. The row of a schedule has the time of its last start; each process that has
----its function looks when the next one is, and starts a run whose id is that time. So each start is one run, whoever
----starts it, and however often.
+---its function looks when the next one is, and in one transaction notes it and starts a run whose id is that time. So each
+---start is one run, whoever starts it, and however often.
 
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
@@ -11,6 +11,8 @@ local names = require "runnel.queue.names"
 local run_ref = require "runnel.store.runs.run_ref"
 local runs = require "runnel.store.runs"
 local sign = require "runnel.internal.sign"
+local table_of = require "runnel.store.runs.run_table"
+local values = require "runnel.store.values"
 local zones = require "runnel.store.schedules.zone"
 
 local internal = core.internal
@@ -135,13 +137,28 @@ local function must(store, ...)
   return result
 end
 
--- Starts the run of a time, unless there is one; and forgets old ones.
-local function start(self, time)
-  local run, err = self.runs:start(id_of(time), time)
-  if not run then error(err, 0) end
-  for _, row in ipairs(must(self.store, "rows", OLD, self.name, FORGETS, self.keep)) do
-    run_ref.new(self.store, self.name, row.id):forget()
+-- Notes the start at a time, and starts its run, if that is wanted, in one step: unless another process has noted one
+-- since `row` was read, or a run that has not ended is in the way. Returns false if the start waits for that run.
+local function start(self, row, time, is_wanted)
+  local store, stream = self.store, table_of.stream(self.name)
+  local form, data = values.encode(time, "the argument")
+  local ref = run_ref.new(store, self.name, id_of(time))
+  local has_begun, waits = false, false
+  store.db:transaction(function(tx)
+    local overlaps = row.overlap ~= "allow" and tx:one(LIVE, self.name) ~= nil
+    waits = overlaps and row.overlap == "queue"
+    if waits or tx:exec(SET, time, self.name, row.last, row.paused) == 0 or overlaps or not is_wanted then return end
+    local rows, problem = tx:attempt("last", table_of.start(ref, stream, form, data, 0))
+    if not rows then error(problem, 0) end
+    if problem == 0 and not rows[1] then error(("the stream %q is missing"):format(stream), 0) end
+    has_begun = true
+  end)
+  if not has_begun then return not waits end
+  store:ring(stream)
+  for _, old in ipairs(must(store, "rows", OLD, self.name, FORGETS, self.keep)) do
+    run_ref.new(store, self.name, old.id):forget()
   end
+  return true
 end
 
 -- Starts what is due. Returns after how many ms it is to look again; nil if the schedule was removed.
@@ -163,15 +180,8 @@ local function look(self)
   local due = plan.next(row.last)
   if not due or due > now then return due and due - now or math.huge end
   if row.missed ~= "all" then due = plan.last(row.last, now) end
-  local overlaps = row.overlap ~= "allow" and must(store, "rows", LIVE, self.name)[1] ~= nil
-  if overlaps and row.overlap == "queue" then
-    self.waits = true
-    return LOOKS_AGAIN
-  end
-  local is_wanted = row.missed ~= "none" or now - due <= LATE or self.waits
-  self.waits = nil
-  if is_wanted and not overlaps then start(self, due) end
-  return set(due)
+  self.waits = not start(self, row, due, row.missed ~= "none" or now - due <= LATE or self.waits)
+  return self.waits and LOOKS_AGAIN or 0
 end
 
 ---There may be something new.
