@@ -265,12 +265,31 @@ local function run_stream(self, transfer, news, room)
   move_body(self, left.transfer, news)
 end
 
+-- Nothing will read the body of a response for which nobody waits any more.
+local function drop_body(results)
+  local response = results and results[1]
+  if response and core.is_chan(response.body) then ends.drop(response.body) end
+end
+
+-- The go block that asks a fake, and ends with the one that has begun it.
+local Asking = { __close = function(self)
+  self.is_left = true
+  cancel(self.block)
+  drop_body(self.block:poll())
+end }
+
 -- The response of a fake.
 local function ask_fake(self)
   local settings = self.settings
   if not settings.idle then return fakes.request(self.url, settings, true) end
-  local function ask() return { fakes.request(self.url, settings, true) } end
-  local asking <close> = setmetatable({ block = core.go(ask) }, Helper)
+  local asking
+  local function ask()
+    local results = { fakes.request(self.url, settings, true) }
+    if asking.is_left then drop_body(results) end
+    return results
+  end
+  asking = { block = core.go(ask) }
+  local ending <close> = setmetatable(asking, Asking) -- luacheck: ignore 211
   local results, err = take_in_time(asking.block, self.url, settings)
   if not results then return nil, err end
   return results[1], results[2]

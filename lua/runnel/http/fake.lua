@@ -5,6 +5,7 @@ local core = require "runnel.core"
 local lib = require "runnel.http.curl"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
+local ends = require "runnel.internal.ends"
 local json = require "runnel.json"
 local responses = require "runnel.http.response"
 local current = require "runnel.internal.world"
@@ -145,8 +146,9 @@ local function lower_names(headers)
   return lower
 end
 
--- All values of a channel, joined; or nil and its error.
+-- All values of a channel, joined; or nil and its error. If it is cancelled, the channel closes.
 local function collect(ch)
+  local reading <close> = setmetatable({ ch = ch }, ends.Dropping) -- luacheck: ignore 211
   local parts = {}
   while true do
     local piece, err = ch:take()
