@@ -45,6 +45,48 @@ describe("req:hints", function()
     assert.match("^HTTP/1.1 200 OK", web.exchange(server, "GET / HTTP/1.0\r\n\r\n"))
   end)
 
+  both("reaches the function of the option hints, before the response, each one at once", function()
+    local goes_on = rn.chan()
+    local server <close> = assert(http.serve(0, function(req)
+      req:hints { Link = { LINK, "</b.js>" } }
+      goes_on:take()
+      req:hints { ["X-A"] = 1 }
+      req:hints {}
+      goes_on:take()
+      return 200, nil, req:body() .. "text"
+    end))
+    local all = {}
+    local function hints(headers)
+      all[#all + 1] = headers
+      goes_on:put(true)
+    end
+    local expected = { { link = LINK .. ", </b.js>" }, { ["x-a"] = "1" } }
+    local res = assert(http.get(server.url, { hints = hints }))
+    assert.same({ "text", expected }, { res.body, all })
+    assert.is_nil(res.headers.link)
+    all = {}
+    local pieces, head = http.stream(server.url, { hints = hints, body = "a " })
+    assert.equal(200, assert(head()).status)
+    assert.same(expected, all)
+    assert.equal("a text", pieces:take())
+    pieces:close()
+    rn.go(function() for _ = 1, 2 do goes_on:put(true) end end)
+    assert.equal("text", assert(http.get(server.url)).body) -- without the option
+  end)
+
+  both("ends the request if the function of the option hints raises", function()
+    local server <close> = assert(http.serve(0, function(req)
+      req:hints { Link = LINK }
+      rn.chan():take()
+    end))
+    local function hints() error("no hints", 0) end
+    assert.same({ false, "no hints" }, { pcall(http.get, server.url, { hints = hints }) })
+    local pieces, head = http.stream(server.url, { hints = hints })
+    assert.same({ n = 2, nil, "no hints" }, table.pack(head()))
+    assert.is_nil(pieces:take())
+    raises("^get: hints: a function expected, got a number$", function() http.get(server.url, { hints = 1 }) end)
+  end)
+
   both("does not harm a client that skips it, nor a proxy", function()
     local server <close> = assert(http.serve(0, function(req)
       req:hints { Link = LINK }

@@ -109,6 +109,77 @@ describe("http.proxy", function()
     assert.same({ nil, nil }, { pieces:take() })
   end)
 
+  both("passes on early hints at once, and announced trailers", function()
+    local goes_on, heard = rn.chan(), rn.chan(5)
+    local front, closing <close> = behind(function(req) -- luacheck: ignore 211
+      req:hints { Link = "</a.css>", ["Keep-Alive"] = "x" }
+      goes_on:take()
+      local out = rn.chan()
+      rn.go(function()
+        out:put "page"
+        req:trailer("X-Sum", 7)
+        req:trailer("X-Other", 8)
+        out:close()
+      end)
+      return 200, { Trailer = "x-sum" }, out
+    end)
+    local res = assert(http.get(front.url, { hints = function(headers)
+      heard:put(headers)
+      goes_on:put(true)
+    end }))
+    assert.same({ link = "</a.css>" }, heard:take())
+    assert.same({ "page", { ["x-sum"] = "7" }, "x-sum" }, { res.body, res.trailers, res.headers.trailer })
+    rn.go(function() goes_on:put(true) end)
+    res = assert(http.get(front.url, { headers = { TE = "trailers" } }))
+    assert.same({ ["x-sum"] = "7", ["x-other"] = "8" }, res.trailers)
+  end)
+
+  -- What a client gets from a proxy before a server that sends these bytes; and what the server gets.
+  local function through(answer, headers, first)
+    local asked = ""
+    local port = http_stage.serve(function(conn)
+      for piece in conn:read() do
+        asked = asked .. piece
+        if asked:find "\r\n\r\n" then break end
+      end
+      conn:write(answer)
+      conn:close()
+    end)
+    local front <close> = assert(http.serve(0, http.proxy(("http://127.0.0.1:%d"):format(port))))
+    return web.exchange(front, (first or "GET / HTTP/1.1") .. "\r\nHost: x\r\nConnection: close\r\n" .. (headers or "")
+      .. "\r\n"), asked:lower()
+  end
+
+  local CHUNKED <const> = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+
+  it("passes on trailers that the client wants or the response announces, but none that a message is read by", function()
+    local answer = CHUNKED .. "Connection: X-Named\r\nTrailer: X-A, X-Named, Content-Length, Set-Cookie\r\n\r\n"
+      .. "1\r\nx\r\n0\r\nX-A: 1\r\nX-Named: 2\r\nContent-Length: 9\r\nX-B: 3\r\nTransfer-Encoding: chunked\r\n"
+      .. "Set-Cookie: a=b\r\nKeep-Alive: 4\r\nAuthorization: 5\r\nX-C: a\1b\r\nX-A : 6\r\nConnection: X-B\r\n"
+      .. "HTTP2-Settings: 7\r\n\r\n"
+    local got, asked = through(answer)
+    assert.match("\r\n1\r\nx\r\n0\r\nX%-A: 1\r\n\r\n$", (got:gsub("x%-a: ", "X-A: ")))
+    assert.is_nil(asked:find "\r\nte: ")
+    got, asked = through(answer, "TE: gzip, Trailers\r\n")
+    local last = {}
+    for line in got:match "\r\n0\r\n(.-)\r\n\r\n$":gmatch "[^\r\n]+" do last[#last + 1] = line:lower() end
+    table.sort(last)
+    assert.same({ "x-a: 1", "x-b: 3" }, last)
+    assert.match("\r\nte: trailers\r\n", asked)
+    assert.match("\r\nconnection: te\r\n", asked)
+    assert.match("\r\n\r\nx$", (through(answer, "TE: trailers\r\n", "GET / HTTP/1.0")))
+    assert.is_nil(select(2, through(answer, "TE: trailers;q=0\r\n")):find "\r\nte: ")
+  end)
+
+  it("passes on early hints without what is for one connection, drops malformed ones, and HTTP/1.0 gets none", function()
+    local hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nX-A: 1\r\nConnection: X-A\r\nContent-Length: 3\r\n\r\n"
+      .. "HTTP/1.1 103 Early Hints\r\nX-A: a\1b\r\n\r\n"
+    local answer = hints .. "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Type: x\r\n\r\ntext"
+    local got = through(answer)
+    assert.match("^HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 200 OK\r\n.*\r\n\r\ntext$", got)
+    assert.match("^HTTP/1.1 200 OK\r\n", (through(answer, "", "GET / HTTP/1.0")))
+  end)
+
   it("leaves a compressed body as it is, and asks for none by itself", function()
     local front, closing <close> = behind(http.compress(function(req) -- luacheck: ignore 211
       return 200, { ["X-Asked"] = req.headers["accept-encoding"] or "no", ["X-Agent"] = req.headers["user-agent"] or

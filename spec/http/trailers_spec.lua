@@ -103,6 +103,60 @@ describe("trailers of http.serve", function()
     for _ = 1, 2 do assert.equal("abc", assert(http.request { url = server.url, body = "x" }).body) end
   end)
 
+  both("of a response are in res.trailers once all of it has come", function()
+    local goes_on = rn.chan()
+    local server <close> = assert(http.serve(0, function(req)
+      req:trailer("X-Sum", 294)
+      req:trailer("X-Text", "a b")
+      if req.path == "/text" then return 200, nil, "abc" end
+      local out = rn.chan()
+      rn.go(function()
+        for _ = 1, 3 do
+          if req.path == "/wait" then goes_on:take() end
+          out:put "a"
+        end
+        out:close()
+      end)
+      return 200, { ["Content-Length"] = req.path == "/long" and 3 or nil }, out
+    end))
+    local trailers = { ["x-sum"] = "294", ["x-text"] = "a b" }
+    assert.same(trailers, assert(http.get(server.url)).trailers)
+    for _, path in ipairs { "text", "long" } do assert.same({}, assert(http.get(server.url .. path)).trailers) end
+    local pieces, head = http.stream(server.url .. "wait")
+    goes_on:put(true)
+    local res = assert(head())
+    assert.is_nil(res.trailers)
+    for _ = 1, 2 do goes_on:put(true, pieces:take()) end
+    assert.same({ "a" }, stage.drain(pieces))
+    assert.same(trailers, res.trailers)
+    assert.is_nil(res.headers["x-sum"])
+  end)
+
+  it("of a response never become headers, and those of an earlier response are forgotten", function()
+    local answers = {
+      "401 No\r\n" .. CHUNKED .. "0\r\nX-A: 1\r\nContent-Type: x\r\nX-A: 2\r\n\r\n",
+      "302 Found\r\nLocation: /b\r\n" .. CHUNKED .. "1\r\nx\r\n0\r\nX-B: 1\r\n\r\n",
+      "200 OK\r\n" .. CHUNKED .. "1\r\nx\r\n0\r\nHTTP/1.1: 500\r\nX-C: 1\r\n\r\n",
+    }
+    local port = http_stage.serve(function(conn)
+      local input, text = conn:read(), ""
+      for piece in input do
+        text = text .. piece
+        while text:find "\r\n\r\n" do
+          text = text:gsub("^.-\r\n\r\n", "", 1)
+          conn:write("HTTP/1.1 " .. table.remove(answers, 1))
+        end
+      end
+    end)
+    local url = ("http://127.0.0.1:%d/"):format(port)
+    local res = assert(http.get(url, { userpwd = "a:b", httpauth = "basic" }))
+    assert.same({ 401, { ["x-a"] = "1, 2", ["content-type"] = "x" } }, { res.status, res.trailers })
+    assert.is_nil(res.headers["x-a"])
+    res = assert(http.get(url))
+    assert.same({ 200, "x", { ["http/1.1"] = "500", ["x-c"] = "1" } }, { res.status, res.body, res.trailers })
+    assert.is_nil(res.headers["x-c"])
+  end)
+
   it("are refused if they would change how a message is read", function()
     local problems = {}
     local server <close> = assert(http.serve(0, function(req)

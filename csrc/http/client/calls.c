@@ -127,16 +127,18 @@ static int transfer_take(lua_State *L) {
   return 1;
 }
 
-/* Pushes the URL, the times as numbers in binary, and the certificates, which may be nil. */
+/* Pushes the URL, the times as numbers in binary, the certificates and the lines of the trailers, which may be nil. */
 static int push_connection(lua_State *L, const Transfer *t) {
   lua_pushstring(L, t->url);
   lua_pushlstring(L, (const char *)t->times, sizeof t->times);
-  if (!t->wants_certificates) return 2;
-  lua_pushlstring(L, bytes_first(&t->certificates), bytes_length(&t->certificates));
-  return 3;
+  if (!t->wants_certificates && bytes_length(&t->trailers) == 0) return 2;
+  if (t->wants_certificates) lua_pushlstring(L, bytes_first(&t->certificates), bytes_length(&t->certificates));
+  else lua_pushnil(L);
+  lua_pushlstring(L, bytes_first(&t->trailers), bytes_length(&t->trailers));
+  return 4;
 }
 
-/* transfer:result() -> true, url, times, certificates | nil, name of the error, text | nothing until it has ended. */
+/* transfer:result() -> true, url, times, certificates, trailers | nil, name of the error, text | nothing until it has ended. */
 static int transfer_result(lua_State *L) {
   Transfer *t = check(L);
   if (!atomic_load(&t->has_ended)) return 0;
@@ -149,7 +151,8 @@ static int transfer_result(lua_State *L) {
   return 3;
 }
 
-/* transfer:response() -> status, lines of headers, body, url, times, certificates | nil, name of the error, text | nothing until it has ended. */
+/* transfer:response() -> status, lines of headers, body, url, times, certificates, trailers | nil, name of the error, text
+   | nothing until it has ended. */
 static int transfer_response(lua_State *L) {
   Transfer *t = check(L);
   if (!atomic_load(&t->has_ended)) return 0;
@@ -160,6 +163,26 @@ static int transfer_response(lua_State *L) {
   int n = push_connection(L, t);
   bytes_free(&t->body);
   return 3 + n;
+}
+
+/* transfer:hints() -> the lines of early hints that have arrived since the last call, with an empty line after each
+   response, or nil if there are none. */
+static int transfer_hints(lua_State *L) {
+  Transfer *t = check(L);
+  client_lock(t->client);
+  size_t size = bytes_length(&t->hints);
+  client_unlock(t->client);
+  if (size == 0) return 0;
+  luaL_Buffer buffer;
+  char *to = luaL_buffinitsize(L, &buffer, size);
+  client_lock(t->client);
+  memcpy(to, bytes_first(&t->hints), size);
+  client_unlock(t->client);
+  luaL_pushresultsize(&buffer, size); /* may raise: they are dropped only now */
+  client_lock(t->client);
+  bytes_drop(&t->hints, size);
+  client_unlock(t->client);
+  return 1;
 }
 
 /* transfer:feed(bytes) -> whether there is room for more | nil if it has ended. Without bytes: the end of the
@@ -195,8 +218,9 @@ static int transfer_has_room(lua_State *L) {
 
 void calls_open(lua_State *L) {
   static const luaL_Reg methods[] = {
-      {"cancel", transfer_cancel}, {"feed", transfer_feed},         {"has_room", transfer_has_room},
-      {"head", transfer_head},     {"response", transfer_response}, {"result", transfer_result},
-      {"take", transfer_take},     {"__close", transfer_cancel},    {NULL, NULL}};
+      {"cancel", transfer_cancel}, {"feed", transfer_feed},   {"has_room", transfer_has_room},
+      {"head", transfer_head},     {"hints", transfer_hints}, {"response", transfer_response},
+      {"result", transfer_result}, {"take", transfer_take},   {"__close", transfer_cancel},
+      {NULL, NULL}};
   handle_open(L, &transfer_type, methods);
 }

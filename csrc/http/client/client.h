@@ -107,6 +107,7 @@ typedef struct Transfer {
   curl_off_t max;              /* bytes of the body, at most */
   bool is_stream;              /* the body is taken in pieces; no limit if `max` is 0 */
   bool wants_certificates;     /* those of the server */
+  bool wants_hints;            /* the headers of responses of status 103 */
   bool is_fed;                 /* the body to send is fed in pieces */
   bool is_special;             /* it has settings that further uses of its easy handle must not have */
   bool follows;                /* redirects are followed */
@@ -145,6 +146,7 @@ typedef struct Transfer {
   Bytes certificates;          /* if wanted: "name:value" with a zero byte for each field, and one after each */
   char error[CURL_ERROR_SIZE]; /* libcurl's text for the error */
   Bytes head;                  /* the lines of the last response's headers, without its status */
+  Bytes trailers;              /* the lines behind its body */
   Bytes body;                  /* of the response; of a stream, the untaken part: then Client.lock guards it */
 
   /* Client.lock guards these. */
@@ -154,6 +156,7 @@ typedef struct Transfer {
   bool no_send;    /* paused, since there are no bytes to send */
   bool fed_all;    /* the upload is complete */
   Bytes feed;      /* bytes to send */
+  Bytes hints;     /* if wanted: the lines of early hints, and an empty line after each response */
 
   /* Used in the Lua thread only. */
   bool is_over; /* Lua has dropped it, or knows its end */

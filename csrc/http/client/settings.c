@@ -202,6 +202,7 @@ static bool set_rest(lua_State *L, int at, Transfer *t) {
   set_multipart(L, at, t);
   if (field(L, at, "headers") == LUA_TTABLE) options_set_list(L, "headers", CURLOPT_HTTPHEADER, t, &t->headers);
   if (field(L, at, "cookies") == LUA_TUSERDATA) cookies_use(L, t);
+  t->wants_hints = get_boolean(L, at, "hints");
   t->wants_certificates = get_boolean(L, at, "certificates");
   if (t->wants_certificates) { /* neither a kept connection nor a resumed session has them */
     options_must(L, "certificates", curl_easy_setopt(t->easy, CURLOPT_CERTINFO, 1L));

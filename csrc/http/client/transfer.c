@@ -51,7 +51,9 @@ void transfer_free(void *transfer) {
   transfer_free_easy(t); /* if it was never started */
   bytes_free(&t->head);
   bytes_free(&t->body);
+  bytes_free(&t->trailers);
   bytes_free(&t->feed);
+  bytes_free(&t->hints);
   bytes_free(&t->taken);
   bytes_free(&t->certificates);
   free(t->url);
@@ -79,11 +81,22 @@ static long status_of(const Transfer *t) {
   return status;
 }
 
+/* Keeps early hints for Lua. False if they are refused. */
+static bool keep_hints(Transfer *t) {
+  if (!t->wants_hints || bytes_length(&t->head) == 0) return true;
+  client_lock(t->client);
+  bool is_kept = bytes_add(&t->hints, bytes_first(&t->head), bytes_length(&t->head)) && bytes_add(&t->hints, "\n", 1);
+  client_unlock(t->client);
+  if (is_kept) transfer_tell(t);
+  return is_kept || transfer_refuse(t, REFUSED_MEMORY);
+}
+
 /* The headers of a response are complete. libcurl may answer it with a further request; if that is unknown, the first
    byte of the body tells. False if it is refused. */
 static bool end_response_head(Transfer *t) {
   long status = status_of(t);
   t->is_in_head = false;
+  if (status == 103) return keep_hints(t);
   if (status < 200) return true;
   if (!response_has_one_length(t)) return transfer_refuse(t, REFUSED_LENGTHS);
   size_t size = 0;
@@ -109,6 +122,7 @@ static bool add_line(Bytes *head, const char *line, size_t size) {
 /* A response begins. libcurl would follow the Location of any status from 300 to 399. */
 static void begin_response(Transfer *t) {
   bytes_clear(&t->head);
+  bytes_clear(&t->trailers);
   long status = status_of(t);
   t->is_answered = status >= 200;
   t->is_in_head = true;
@@ -122,11 +136,11 @@ static size_t on_header(char *line, size_t one, size_t size, void *data) {
   t->header_bytes += size;
   if (t->header_bytes > HEADERS_MAX) return transfer_refuse(t, REFUSED_HEADERS);
   transfer_allow_waste(t, size);
-  if (atomic_load(&t->has_head)) return size; /* a trailer, after a chunked body */
-  if (begins_with(line, size, "HTTP/")) {     /* the status line of a response */
+  if (!atomic_load(&t->has_head) && begins_with(line, size, "HTTP/")) { /* the status line of a response */
     begin_response(t);
     return size;
   }
+  if (!t->is_in_head) return add_line(&t->trailers, line, size) ? size : transfer_refuse(t, REFUSED_MEMORY);
   if (size <= 2 && (*line == '\r' || *line == '\n')) return end_response_head(t) ? size : 0;
   return add_line(&t->head, line, size) ? size : transfer_refuse(t, REFUSED_MEMORY);
 }

@@ -86,6 +86,12 @@ local function take_in_time(ch, url, settings)
   return nil, time_limit.error(responses.host(url) .. ": nothing has come", idle)
 end
 
+-- Gives the program the early hints that have come.
+local function give_hints(settings, transfer)
+  if not settings.hints then return end
+  for lines in (transfer:hints() or ""):gmatch "(.-\n)\n" do settings.hints(lib.headers(lines)) end
+end
+
 -- ---- sending the values of a channel ----
 
 -- A go block that ends with the one that has begun it.
@@ -128,8 +134,9 @@ local function perform(what, url, settings, level)
   while true do
     local is_news, err = wait(news)
     if not is_news then return nil, err end
-    local status, headers, body, last_url, times, certificates = transfer:response()
-    if status then return new_response(status, headers, body, last_url, times, certificates) end
+    local status, headers, body, last_url, times, certificates, trailers = transfer:response()
+    give_hints(settings, transfer)
+    if status then return new_response(status, headers, body, last_url, times, certificates, trailers) end
     if headers then return nil, error_of(url, settings, headers, body) end -- the error's kind and text
   end
 end
@@ -210,6 +217,8 @@ local function is_refused(self, head)
 end
 
 local function end_stream(self)
+  local on_trailers = self.settings.on_trailers
+  if on_trailers then on_trailers(self.head) end
   self.over = true
   self.ch:close()
 end
@@ -218,10 +227,11 @@ end
 local function move_body(self, transfer, news)
   local ch = self.ch
   while true do
-    local ok, name, text, certificates = transfer:result() -- before `take`: then all data has arrived
+    local ok, name, text, certificates, trailers = transfer:result() -- before `take`: then all data has arrived
     local piece = transfer:take() -- before `head`: then the head of a piece is known
     if not self.head then
       local status, headers = transfer:head()
+      give_hints(self.settings, transfer)
       if status then
         local head = new_response(status, headers, nil, self.url)
         if is_refused(self, head) then return end
@@ -231,7 +241,7 @@ local function move_body(self, transfer, news)
     if piece then
       if not put(ch, piece) then return end
     elseif ok then
-      responses.set_connection(self.head, text, certificates)
+      responses.set_connection(self.head, text, certificates, trailers)
       return end_stream(self)
     elseif name then
       return fail_stream(self, error_of(self.url, self.settings, name, text))
@@ -255,12 +265,31 @@ local function run_stream(self, transfer, news, room)
   move_body(self, left.transfer, news)
 end
 
+-- Nothing will read the body of a response for which nobody waits any more.
+local function drop_body(results)
+  local response = results and results[1]
+  if response and core.is_chan(response.body) then ends.drop(response.body) end
+end
+
+-- The go block that asks a fake, and ends with the one that has begun it.
+local Asking = { __close = function(self)
+  self.is_left = true
+  cancel(self.block)
+  drop_body(self.block:poll())
+end }
+
 -- The response of a fake.
 local function ask_fake(self)
   local settings = self.settings
   if not settings.idle then return fakes.request(self.url, settings, true) end
-  local function ask() return { fakes.request(self.url, settings, true) } end
-  local asking <close> = setmetatable({ block = core.go(ask) }, Helper)
+  local asking
+  local function ask()
+    local results = { fakes.request(self.url, settings, true) }
+    if asking.is_left then drop_body(results) end
+    return results
+  end
+  asking = { block = core.go(ask) }
+  local ending <close> = setmetatable(asking, Asking) -- luacheck: ignore 211
   local results, err = take_in_time(asking.block, self.url, settings)
   if not results then return nil, err end
   return results[1], results[2]
@@ -272,12 +301,13 @@ local function run_fake(self)
   local began = core.now()
   local response, err = ask_fake(self)
   if not response then return fail_stream(self, err) end
-  local body, timing = response.body, response.timing
-  response.body, response.timing = nil, nil
+  local body, timing, trailers = response.body, response.timing, response.trailer_lines
+  response.body, response.timing, response.trailer_lines = nil, nil, nil
   if is_refused(self, response) then return end
   tell_head(self, response)
   local function done()
     responses.set_timing(response, timing.first_byte, core.now() - began)
+    response.trailer_lines = trailers()
     end_stream(self)
   end
   if type(body) == "string" then

@@ -2,8 +2,10 @@
 
 local io, require = io, require
 local core = require "runnel.core"
+local lib = require "runnel.http.curl"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
+local ends = require "runnel.internal.ends"
 local json = require "runnel.json"
 local responses = require "runnel.http.response"
 local current = require "runnel.internal.world"
@@ -58,8 +60,17 @@ function Source:head() return self.method, self.target, "127.0.0.1" end
 
 function Source:headers() return self.lines end
 
--- The client skips early hints.
-function Source.hint() return true end
+-- Names and values in turn as lines of headers.
+local function lines_of(list)
+  local lines = {}
+  for i = 1, #list, 2 do lines[#lines + 1] = list[i] .. ": " .. list[i + 1] .. "\n" end
+  return table.concat(lines)
+end
+
+function Source:hint(...)
+  if self.hints and ... then self.hints(lib.headers(lines_of { ... })) end
+  return true
+end
 
 -- It sends no trailers.
 function Source.trailers() return "" end
@@ -102,22 +113,22 @@ local function source_of(url, settings)
   end
   return setmetatable({
     method = settings.method or "GET", target = target, lines = lines, body = body,
-    pieces = settings.source and upload.pieces(settings),
+    pieces = settings.source and upload.pieces(settings), hints = settings.hints,
     path = settings.libcurl and settings.libcurl.unix_socket_path,
   }, Source)
 end
 
 -- Has a request answered, by the function, or by a host of a simulated world. There it is sent again when libcurl does
--- that.
+-- that. Returns the request, and the response.
 local function answer(url, settings)
   if io.type(settings.body) == "file" then settings.body = settings.body:read "a" end
   local repeats = settings.repeats ~= false and not settings.source
   while true do
     local source = source_of(url, settings)
     local request = require("runnel.http.request").new(nil, source)
-    if handler then return handler(request) end
+    if handler then return request, handler(request) end
     local status, headers, body, again = current.twin("sim_http").exchange(url, request, source)
-    if status or not again or not repeats then return status, headers, body end
+    if status or not again or not repeats then return request, status, headers, body end
   end
 end
 
@@ -135,8 +146,9 @@ local function lower_names(headers)
   return lower
 end
 
--- All values of a channel, joined; or nil and its error.
+-- All values of a channel, joined; or nil and its error. If it is cancelled, the channel closes.
 local function collect(ch)
+  local reading <close> = setmetatable({ ch = ch }, ends.Dropping) -- luacheck: ignore 211
   local parts = {}
   while true do
     local piece, err = ch:take()
@@ -146,13 +158,15 @@ local function collect(ch)
   end
 end
 
-local function response_of(url, settings, streams, status, headers, body)
+local function response_of(url, settings, streams, request, status, headers, body)
   if status == nil then return nil, headers end
   if math.type(status) ~= "integer" or headers ~= nil and type(headers) ~= "table" then
     wrong("a status, headers or nil, and a body expected; or nil and an error; got %s, %s", check.describe(status),
       check.describe(headers))
   end
   local err
+  headers = lower_names(headers or {})
+  local has_chunks = core.is_chan(body) and not headers["content-length"]
   if core.is_chan(body) then
     if not streams then body, err = collect(body) end
     if err ~= nil then return nil, err end
@@ -164,18 +178,21 @@ local function response_of(url, settings, streams, status, headers, body)
   if type(body) == "string" and settings.max and #body > settings.max then
     return nil, ("%s: the body has more than %d bytes"):format(responses.host(url), settings.max)
   end
-  return responses.new(status, lower_names(headers or {}), body or "", url)
+  local response = responses.new(status, headers, body or "", url)
+  local function trailers() return has_chunks and lines_of(rawget(request, "sent_trailers") or {}) end
+  response.trailer_lines = streams and trailers or trailers()
+  return response
 end
 
 -- Asks, and follows the redirects of a simulated server.
 local function follow(url, settings, streams)
   for n = 0, math.huge do
-    local status, headers, body = answer(url, settings)
+    local request, status, headers, body = answer(url, settings)
     local to, changed, problem
     if status and not handler then
       to, changed, problem = current.twin("sim_redirect").next(url, settings, status, headers)
     end
-    if not to and not problem then return response_of(url, settings, streams, status, headers, body) end
+    if not to and not problem then return response_of(url, settings, streams, request, status, headers, body) end
     if core.is_chan(body) then body:close() end
     if to and n >= settings.redirects then problem = ("Maximum (%d) redirects followed"):format(settings.redirects) end
     if problem then return nil, responses.host(url) .. ": " .. problem end

@@ -44,9 +44,9 @@ for name in pairs(lib.options) do libcurls[#libcurls + 1] = name end
 local KNOWN = {
   download = set_of(OWN, AGAIN, { "idle", "progress", "sha256" }, libcurls),
   events = set_of(OWN, SENDING, EVENTS, libcurls),
-  get = set_of(OWN, AGAIN, libcurls),
-  request = set_of(OWN, AGAIN, SENDING, { "url" }, libcurls),
-  stream = set_of(OWN, SENDING, { "buffer", "idle" }, libcurls),
+  get = set_of(OWN, AGAIN, { "hints" }, libcurls),
+  request = set_of(OWN, AGAIN, SENDING, { "hints", "url" }, libcurls),
+  stream = set_of(OWN, SENDING, { "buffer", "hints", "idle" }, libcurls),
   proxy = set_of({ "behind_proxy", "connect_timeout", "idle", "keep_host", "max_message", "on_error" }, libcurls),
 }
 
@@ -313,6 +313,9 @@ local function check_each(what, opts)
       fail("%s: true or false expected, got %s", flag, check.article(opts[flag]))
     end
   end
+  if opts.hints ~= nil and not check.is_callable(opts.hints) then
+    fail("hints: a function expected, got %s", check.article(opts.hints))
+  end
   if opts.cookies ~= nil and not lib.is_cookies(opts.cookies) then
     fail("cookies: what http.cookies() returns expected, got %s", check.article(opts.cookies))
   end
@@ -326,7 +329,7 @@ local function read(what, url, opts)
   if type(url) ~= "string" then fail("a URL expected, as in \"https://example.org/\", got %s", check.article(url)) end
   if type(opts) ~= "table" then fail("a table of options expected, got %s", check.article(opts)) end
   local s = { max = not IN_PIECES[what] and LIMITS.max or nil, connect_timeout = LIMITS.connect_timeout,
-    redirects = LIMITS.redirects, fail = opts.fail, certificates = opts.certificates }
+    redirects = LIMITS.redirects, fail = opts.fail, certificates = opts.certificates, hints = opts.hints }
   s.libcurl = check_each(what, opts)
   set_limits(s, opts)
   s.method, s.cookies = opts.method and opts.method:upper(), opts.cookies
@@ -340,7 +343,7 @@ local function read(what, url, opts)
     lines[#lines + 1] = "Accept-Encoding:" -- a part of a compressed body cannot be decompressed
   end
   if #lines > 0 then s.headers = lines end
-  s.has_more = (s.libcurl or s.method or s.cookies or s.headers or s.certificates) and true
+  s.has_more = (s.libcurl or s.method or s.cookies or s.headers or s.certificates or s.hints) and true
   return opts.query ~= nil and with_query(url, opts.query) or url, s
 end
 
@@ -353,6 +356,8 @@ end
 ---@field timeout? integer ms for all of it
 ---@field max? integer bytes of the body
 ---@field certificates? boolean the response has those of the server
+---@field hints? fun(headers: table<string, string|string[]>) is called with early hints
+---@field on_trailers? fun(res: runnel.http.Response) is called when all of a stream has come, before its channel closes
 ---@field fail? boolean a status from 400 on is an error
 ---@field repeats? boolean it is sent again if a kept connection ends before the response; nil: without options
 ---@field tries? integer how often it is tried; nil: once

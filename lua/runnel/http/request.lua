@@ -188,16 +188,26 @@ for name in ([[age authorization cache-control connection content-encoding conte
   NO_TRAILERS[name] = true
 end
 
+---Whether a field may be behind a body.
+---@param name any
+---@return boolean
+function request.is_trailer(name) return token.is(name) and not NO_TRAILERS[name:lower()] end
+
+---Whether a value has characters that a header must not have.
+---@param value string
+---@return boolean
+function request.is_malformed(value) return value:find "[%z\1-\8\10-\31\127]" ~= nil end
+
 ---Adds a trailer to the response: a field that is sent behind its body, if that is a channel and is sent in chunks.
 ---Call it before the channel closes.
 ---@param name string
 ---@param value string|number
 function Request:trailer(name, value)
   sign.own(self, "req", "trailer")
-  if not token.is(name) or NO_TRAILERS[name:lower()] then
+  if not request.is_trailer(name) then
     error(("trailer: the name of a field that may be behind a body expected, got %s"):format(check.describe(name)), 2)
   end
-  if type(value) ~= "string" and type(value) ~= "number" or tostring(value):find "[%z\1-\8\10-\31\127]" then
+  if type(value) ~= "string" and type(value) ~= "number" or request.is_malformed(tostring(value)) then
     error(("trailer: %s: a string without control characters, or a number, expected, got %s"):format(name,
       check.describe(value)), 2)
   end

@@ -44,10 +44,12 @@ local CERTIFICATE_FIELDS = {
 ---@field body string
 ---@field url string of the last request, after redirects
 ---@field timing? runnel.http.Timing of http.stream once all of the body has come
+---@field trailers? table<string, string|string[]> as headers: the fields behind the body, once all of it has come
 ---@field certificates? runnel.http.Certificate[] with the option of that name: the server's, and those above it
 ---@field bytes? integer of http.download: how many the file has
 ---@field resumed? integer of http.download: how many of them an earlier try had got
 ---@field package head? string the lines of the headers, until `headers` is first read
+---@field package trailer_lines? string those of the trailers
 ---@field package times? string the numbers of `timing` in binary, until it is first read
 local Response = { __name = "http response", __sign = "res" }
 
@@ -69,6 +71,13 @@ function late.timing(self)
   return timing
 end
 
+function late.trailers(self)
+  if not (self.body or self.timing) then return nil end -- of a stream that goes on
+  local lines = rawget(self, "trailer_lines")
+  self.trailer_lines = nil
+  return lib.headers(lines or "")
+end
+
 function Response:__index(name)
   local make = late[name]
   if not make then return Response[name] end
@@ -78,7 +87,7 @@ function Response:__index(name)
 end
 
 function Response:__pairs()
-  local _ <const>, _ <const> = self.headers, self.timing
+  local _ <const>, _ <const>, _ <const> = self.headers, self.timing, rawget(self, "trailer_lines") and self.trailers
   return next, self, nil
 end
 
@@ -101,8 +110,9 @@ end
 ---@param self runnel.http.Response
 ---@param times string five integers, microseconds
 ---@param certificates? string their fields, each with a zero byte, and one after each certificate
-function responses.set_connection(self, times, certificates)
-  self.times = times
+---@param trailers? string lines
+function responses.set_connection(self, times, certificates, trailers)
+  self.times, self.trailer_lines = times, trailers
   if certificates then self.certificates = certificates_of(certificates) end
 end
 
@@ -128,12 +138,14 @@ end
 ---@param url string
 ---@param times? string as for set_connection, and so is the next one
 ---@param certificates? string
+---@param trailers? string
 ---@return runnel.http.Response
-function responses.new(status, headers, body, url, times, certificates)
+function responses.new(status, headers, body, url, times, certificates, trailers)
   if type(headers) == "table" then
     return setmetatable({ status = status, headers = headers, body = body, url = url }, Response)
   end
-  local self = setmetatable({ status = status, head = headers, body = body, url = url, times = times }, Response)
+  local self = setmetatable({ status = status, head = headers, body = body, url = url, times = times,
+    trailer_lines = trailers }, Response)
   if certificates then self.certificates = certificates_of(certificates) end
   return self
 end

@@ -4,11 +4,11 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local client = require "runnel.http.client"
-local decode = require("runnel.http.request").decode
 local guard = require "runnel.internal.guard"
 local handshake = require "runnel.http.websocket.handshake"
 local options = require "runnel.http.http_options"
 local refusal = require "runnel.http.refusal"
+local request = require "runnel.http.request"
 local sign = require "runnel.internal.sign"
 local timed_out = require "runnel.internal.timed_out"
 local token = require "runnel.http.token"
@@ -47,15 +47,17 @@ end
 
 -- Headers that are for this connection only, besides those that Connection names.
 local HOP <const> = set_of [[connection http2-settings keep-alive proxy-authenticate proxy-authorization
-  proxy-connection te trailer transfer-encoding upgrade]]
+  proxy-connection te transfer-encoding upgrade]]
 
 -- Those of a request that are written anew. `proxy` would be the variable HTTP_PROXY of a CGI program.
-local OWN <const> = set_of "content-length expect forwarded host proxy via x-real-ip"
+local OWN <const> = set_of "content-length expect forwarded host proxy trailer via x-real-ip"
 
--- The headers that are not only for this connection.
-local function end_to_end(headers)
-  local named, kept = set_of((headers.connection or ""):lower():gsub(",", " ")), {}
-  for name, value in pairs(headers) do
+local function names_in(list) return set_of(((list or ""):lower():gsub(",", " "))) end
+
+-- The fields that are not only for this connection. `connection`: that header, if the fields are trailers.
+local function end_to_end(fields, connection)
+  local named, kept = names_in(connection or fields.connection), {}
+  for name, value in pairs(fields) do
     if not (HOP[name] or named[name]) then kept[name] = value end
   end
   return kept
@@ -103,7 +105,7 @@ local function wrong_with(req, status, headers)
   local size = 0
   for name, value in pairs(headers) do
     for _, one in ipairs(type(value) == "table" and value or { value }) do
-      if not token.is(name) or one:find "[%z\1-\8\10-\31\127]" then
+      if not token.is(name) or request.is_malformed(one) then
         return ("it has answered with a malformed header %q"):format(name)
       end
       size = size + #name + #one + 4
@@ -113,6 +115,23 @@ local function wrong_with(req, status, headers)
   return max and size > max and ("the headers of its response are longer than max_header, %d bytes"):format(max) or nil
 end
 
+-- Passes on early hints.
+local function pass_hints(req, fields)
+  fields = end_to_end(fields)
+  fields["content-length"] = nil
+  req:hints(fields)
+end
+
+-- Passes on the trailers that the client wants, or that the response announces. Others are dropped, and so are those that
+-- the server would refuse.
+local function pass_trailers(req, headers, fields)
+  local wants, announced = names_in(req.headers.te).trailers, names_in(headers.trailer)
+  for name, value in pairs(end_to_end(fields, headers.connection or "")) do
+    local is_right = request.is_trailer(name) and not request.is_malformed(value)
+    if is_right and (wants or announced[name]) then req:trailer(name, value) end
+  end
+end
+
 -- ---- the request ----
 
 -- The URL for a request; nil if it could lead out of the proxy's URL.
@@ -120,7 +139,7 @@ local function url_of(self, req)
   local path, query = req.target:gsub("^%a[%w+.-]*://[^/?]*", ""):match "^([^?]*)(.*)$"
   if req.rest then path = "/" .. req.rest end
   if path:sub(1, 1) ~= "/" then path = "/" .. path end
-  for name in decode(path):gmatch "[^/\\]+" do
+  for name in request.decode(path):gmatch "[^/\\]+" do
     if name == "." or name == ".." then return nil end
   end
   return self.url .. path .. query
@@ -146,7 +165,13 @@ local function pass_on(self, req, url)
   if (sent["transfer-encoding"] or (sent["content-length"] or "0") ~= "0") and req.method ~= "HEAD" then
     source, size = req:pieces(), math.tointeger(tonumber(sent["content-length"]))
   end
-  local settings = options.forward(self.settings, req.method, headers_of(self, req), source, size)
+  local headers_sent = headers_of(self, req)
+  if names_in(sent.te).trailers then headers_sent.te, headers_sent.connection = "trailers", "TE" end
+  local settings = options.forward(self.settings, req.method, headers_sent, source, size)
+  function settings.hints(fields)
+    if not wrong_with(req, 200, fields) then pass_hints(req, fields) end
+  end
+  function settings.on_trailers(res) pass_trailers(req, res.headers, res.trailers) end
   local ch, head = client.forward("proxy", url, settings, 2)
   local transfer <close> = setmetatable({ ch = ch }, Transfer)
   local res, err = head()

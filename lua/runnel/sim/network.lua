@@ -100,7 +100,10 @@ end
 
 -- The answer to a connect: unless the socket was closed meanwhile, calls its callback.
 local function answer(self, stream, on_connect, err)
-  if self.closing then return on_connect "ECANCELED" end
+  if self.closing then
+    if stream then stream:reset() end -- the server has accepted what is closed by now
+    return on_connect "ECANCELED"
+  end
   self.connecting = nil
   if err then return on_connect(err) end
   self.stream, stream.handle = stream, self

@@ -142,8 +142,12 @@ function http.exchange(url, req, what)
   world.exchanges[id] = exchange
   local lines = conn:lines()
   local sent, why = conn:write(message(what.method .. " " .. what.target, what.body, id))
-  local line
-  if sent then line, why = lines:take() end
+  local line, hint
+  repeat
+    if sent then line, why = lines:take() end
+    hint = line and line:find "^103 " and table.remove(exchange.hints, 1)
+    if hint then what:hint(table.unpack(hint)) end
+  until not hint
   world.exchanges[id] = nil
   local was_kept = world.kept[place]
   world.kept[place] = line ~= nil
@@ -174,6 +178,8 @@ local WHAT, TEXT = "the function of http.serve", "text/plain; charset=utf-8" -- 
 ---@field req runnel.http.Request
 ---@field source table the client's request
 ---@field conn runnel.uv.Connection the server's end
+---@field hints string[][] early hints that have been sent: names and values in turn
+---@field has_chunks? boolean the response has no length
 ---@field cut string the client's error if the body is cut
 ---@field is_over boolean nothing can be sent any more
 ---@field status? integer of the response, once it was sent
@@ -185,7 +191,7 @@ Exchange.__index = Exchange
 ---@param body? string nil: it is written later
 ---@return boolean ok
 ---@return boolean goes_on the body can be written
-function Exchange:respond(status, body, _, ...)
+function Exchange:respond(status, body, length, ...)
   if self.is_over then return true, false end
   local headers = {}
   for i = 1, select("#", ...), 2 do
@@ -195,6 +201,7 @@ function Exchange:respond(status, body, _, ...)
     else headers[name] = before and { before, value } or value end
   end
   self.status, self.headers, self.body = status, headers, body or core.chan()
+  self.has_chunks = not body and length < 0
   self.conn:write(message(tostring(status), body, self.id))
   return true, body == nil
 end
@@ -204,13 +211,19 @@ end
 ---@param cut string the client's error if the body is cut
 ---@return runnel.sim.Exchange
 function http.new_exchange(id, req, cut)
-  return setmetatable({ id = id, req = req, cut = cut, source = req.core, is_over = false }, Exchange)
+  return setmetatable({ id = id, req = req, cut = cut, source = req.core, hints = {}, is_over = false }, Exchange)
 end
 
 ---The headers of the request as a list of alternating names and values.
 function Exchange:headers() return self.source:headers() end
 
-function Exchange:hint() return self.source:hint() end
+function Exchange:hint(...)
+  if not self.status and not self.is_over then
+    self.hints[#self.hints + 1] = { ... }
+    self.conn:write(message("103", nil, self.id))
+  end
+  return true
+end
 
 function Exchange:trailers() return self.source:trailers() end
 
@@ -226,6 +239,7 @@ end
 ---@param is_cut boolean
 function Exchange:finish(is_cut)
   self.is_over = true
+  if not self.has_chunks then self.req.sent_trailers = nil end
   if core.is_chan(self.body) then self.body:close(is_cut and self.cut or nil) end
   return true
 end
