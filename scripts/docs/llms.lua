@@ -65,8 +65,9 @@ local SUMMARY <const> = read "README.md":match "^# runnel\n\n(.-)\n\n"
 
 local manual, others = manual_pages(), other_pages()
 
--- The guide, its headings one level down.
-local guide = plain_links(read "docs/AGENTS.md":gsub("^# ", "## "):gsub("\n## ", "\n### "))
+-- The guide, its headings one level down, its links from the folder.
+local guide = read "docs/AGENTS.md":gsub("^# ", "## "):gsub("\n(##+ )", "\n#%1"):gsub("%]%(([%w/-]+%.md)",
+  function(path) return ("](%sdocs/%s"):format(url, path) end)
 
 local head = ("# runnel\n\n> %s\n\n%s\n"):format(SUMMARY:gsub("\n", "\n> "), guide)
 
@@ -74,7 +75,7 @@ local ALL_NAMES <const> = "- [All names](%sspec/api.txt): every public name, wit
 write("llms.txt", ("%s\n## The manual\n\n%s\n\n## More\n\n%s\n"):format(head, links_to(manual), links_to(others))
   .. ALL_NAMES:format(url))
 
-local parts = { head }
+local parts = { head, plain_links(read "docs/manual/README.md") }
 for _, page in ipairs(manual) do parts[#parts + 1] = plain_links(read(page.path)) end
 parts[#parts + 1] = "# All names\n\n" .. read "spec/api.txt"
 write("llms-full.txt", table.concat(parts, "\n"))

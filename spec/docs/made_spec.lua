@@ -30,11 +30,28 @@ describe("the text for models", function()
     assert.is_truthy(text:find("\n**10. ", 1, true))
   end)
 
+  it("names, as it is called, all that the ten programs of docs/why.md use", function()
+    local guide = read "llms.txt":match "\n## Programs that use runnel\n(.-)\n## The manual\n"
+    local programs = 0
+    for name in pages.read "docs/why.md":gmatch "\n| (%l+) | [^|\n]+ | %d+, %d+, %d+, %d+ |" do
+      programs = programs + 1
+      local code = pages.read("examples/why/" .. name .. ".lua"):gsub("%-%-[^\n]*", "")
+      for used in code:gmatch "%f[%w]%l+%.[%l_]+%f[%W]" do
+        local module = used:match "^%l+"
+        assert.is_truthy(module ~= "rn" and module ~= "uv" or guide:find(used, 1, true), name .. ": " .. used)
+      end
+      for method in code:gmatch ":([%l_]+)%(" do
+        assert.is_truthy(guide:find(":" .. method .. "(", 1, true), name .. ": " .. method)
+      end
+    end
+    assert.equal(10, programs)
+  end)
+
   it("has all code of the manual as it is, and all names", function()
     local whole = read "llms-full.txt"
     for _, path in ipairs(pages.of "docs/manual") do
       for code in pages.read(path):gmatch "\n```lua\n(.-)\n```" do
-        assert.is_truthy(path:find "README" or whole:find(code, 1, true), path .. ":\n" .. code)
+        assert.is_truthy(whole:find(code, 1, true), path .. ":\n" .. code)
       end
     end
     assert.is_truthy(whole:find("\nfunction rn.pmap(", 1, true))

@@ -108,6 +108,18 @@ describe("runnel.lite in LÖVE", function()
     ]])
   end
 
+  it_in_love("shows an error that nobody takes on the blue screen, on " .. PAGE, function()
+    assert.matches("^blue main.lua:%d+: a bug\nstack traceback:\n", love([[
+      local host = require "runnel.lite.love"
+      local rn = host.rn
+      function love.errorhandler(message)
+        print("blue " .. message)
+        return function() return 0 end
+      end
+      function love.load() rn.go(function() error "a bug" end) end
+    ]] .. pages.block(PAGE, "problem = problem or")))
+  end)
+
   it_in_love("loads pictures with progress, on " .. PAGE, function()
     assert.equal("1 64 60\n", with_page [[
       assert(not last or progress >= last)

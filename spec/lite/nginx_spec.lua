@@ -165,6 +165,39 @@ describe("runnel.lite in OpenResty", function()
     assert.equal("0 nil\nits thread was ended by the host\n", nginx:get "/look")
   end)
 
+  it_in_nginx("calls back in log_by_lua, and begins go blocks there, where nginx lets no thread begin", function()
+    dir:write("shared.lua", 'return { rn = require("runnel.lite.nginx").rn, told = {} }')
+    start({
+      ["/run"] = [[
+        local shared = require "shared"
+        local ch = shared.rn.chan()
+        ngx.ctx.ch = ch
+        ch:take_async(function(_, err) shared.told[1] = err end)
+        shared.waits = shared.rn.chan()
+        shared.waits:put_async "kept"
+        ngx.say "fine"
+      ]],
+      ["/look"] = [[
+        local shared = require "shared"
+        ngx.say(shared.told[1] and shared.told[2] and table.concat(shared.told, ", ") or "nothing")
+      ]],
+    }, [[
+      log_by_lua_block {
+        local shared = require "shared"
+        if ngx.ctx.ch then
+          ngx.ctx.ch:close "the request has ended"
+          shared.rn.go(function() shared.rn.sleep(1) shared.told[2] = shared.waits:take() end)
+        end
+      }
+    ]])
+    assert.equal("fine\n", nginx:get "/run")
+    local text = patience.wait_for(function()
+      local text = nginx:get "/look"
+      return text ~= "nothing\n" and text
+    end)
+    assert.equal("the request has ended, kept\n", text)
+  end)
+
   -- ---- the page ----
 
   -- Three upstreams in the same nginx: their ports are locations of one server each.
@@ -217,6 +250,23 @@ describe("runnel.lite in OpenResty", function()
     patience.wait_for(function() return nginx:get "/waiting" == "0\n" end)
     assert.equal("202 ", nginx:get "/add?job=second")
     assert.equal("second\n", nginx:get "/next")
+  end)
+
+  it_in_nginx("gives all requests the ticks of one clock, which no lost client stops, on " .. PAGE, function()
+    dir:write("clock.lua", (pages.block(PAGE, "function M.handle"):gsub("while true do", "for _ = 1, 2 do")
+      :gsub("sleep%(100%)", "sleep(10)"):gsub("ngx.say%(now%)", "ngx.say(now > 0)")))
+    dir:write("slow.lua", [[
+      ngx.ctx.ticks = require("clock").ticks:tap(require("runnel.lite.nginx").rn.chan())
+      ngx.sleep(60)
+    ]])
+    nginx = programs.nginx(dir, pages.block(PAGE, "location = /clock")
+      .. ("location = /slow { content_by_lua_file %s/slow.lua; } }\n"):format(dir.path)
+      .. pages.block(PAGE, "init_worker_by_lua_block") .. "server { listen unix:unused;")
+    assert.equal("true\ntrue\n", nginx:get "/clock")
+    assert.equal("000 ", nginx:get("/slow", 0.1)) -- its tap has no buffer
+    assert.equal("true\ntrue\n", nginx:get "/clock")
+    assert(os.execute(("kill -QUIT $(cat '%s/pid')"):format(dir.path))) -- ends when all go blocks have ended
+    patience.wait_for(function() return not os.execute(("kill -0 $(cat '%s/pid') 2>/dev/null"):format(dir.path)) end)
   end)
 
   it_in_nginx("waits for redis for a limited time, on " .. PAGE, function()

@@ -203,6 +203,25 @@ describe("runnel.lite in Neovim", function()
     end)
   end
 
+  programs.it(busted, "luajit")("can search only when the user stops typing, on " .. PAGE, function()
+    write_page()
+    local function change(name, old, new)
+      local text = dir:read(name)
+      local from, to = text:find(old, 1, true)
+      dir:write(name, text:sub(1, from - 1) .. new .. text:sub(to + 1))
+    end
+    local branch = dir:read "picker.lua":match "( +if from == queries then.-elseif from == found then\n)"
+    change("picker.lua", branch, pages.block(PAGE, "found, wanted, pause = never"))
+    change("picker.lua", "{ queries, found, tick }", "{ queries, pause, found, tick }")
+    change("picker.lua", "found, lines, tick = never", "wanted, pause, found, lines, tick = nil, never, never")
+    change("test.lua", "queries:close()", 'assert(#searches == 1, "searches: " .. #searches) queries:close()')
+    assert.equal("passed\n", programs.run(dir, "luajit run.lua"))
+    change("picker.lua", "rn.timeout(150)", "rn.timeout(0)") -- an explored test may begin the first search, too
+    local ok, message = pcall(programs.run, dir, "luajit run.lua")
+    assert.is_false(ok)
+    assert.matches("searches: 2", message)
+  end)
+
   it_in_nvim("has a first program on " .. PAGE, function()
     local first, n = pages.block(PAGE, "nothing within a second"):gsub("1000", "60000")
     assert.equal(1, n)

@@ -8,6 +8,10 @@ local rn, semaphore = require "runnel.lite", require "ngx.semaphore"
 
 local LONG = 60 -- seconds; a semaphore has no wait without a limit
 
+-- Where threads can begin. Elsewhere, as in log_by_lua and init_worker_by_lua, a timer begins them.
+local HAS_THREADS = { rewrite = true, access = true, content = true, timer = true, preread = true, ssl_cert = true,
+  ssl_client_hello = true, ssl_session_fetch = true }
+
 local M = { rn = rn }
 
 local function semaphore_of(go)
@@ -33,14 +37,22 @@ rn.host {
     return ngx.now() * 1000
   end,
   current = coroutine.running,
-  -- ngx.thread.spawn runs a thread at once until that first yields.
   spawn = function(f, go)
-    local list = blocks()
-    if go then list[go] = true end
-    ngx.thread.spawn(function()
-      coroutine.yield()
+    local function run()
+      local list = blocks()
+      if go then list[go] = true end
       f()
       if go then list[go] = nil end
+    end
+    if not HAS_THREADS[ngx.get_phase()] then
+      local ok, err = ngx.timer.at(0, run)
+      if not ok then report("it cannot begin: " .. err, nil, go and "rn.go" or "a callback") end
+      return
+    end
+    if go then blocks()[go] = true end
+    ngx.thread.spawn(function() -- runs at once until it first yields
+      coroutine.yield()
+      run()
     end)
   end,
   park = function(go, ms)
