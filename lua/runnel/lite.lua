@@ -30,10 +30,10 @@
 local co_create, co_resume, co_yield = coroutine.create, coroutine.resume, coroutine.yield
 local co_running, co_status = coroutine.running, coroutine.status
 local co_close, isyieldable = coroutine.close, coroutine.isyieldable
-local error, getmetatable, next, pcall, rawequal, rawget = error, getmetatable, next, pcall, rawequal, rawget
-local select, setmetatable, tostring, type, xpcall = select, setmetatable, tostring, type, xpcall
-local floor, huge, max, random = math.floor, math.huge, math.max, math.random
-local getinfo, traceback = debug.getinfo, debug.traceback
+local error, getmetatable, next, pcall, select = error, getmetatable, next, pcall, select
+local setmetatable, tostring, type = setmetatable, tostring, type
+local floor, huge, max, min, random = math.floor, math.huge, math.max, math.min, math.random
+local getinfo, getlocal, traceback = debug.getinfo, debug.getlocal, debug.traceback
 local unpack = table.unpack or unpack -- luacheck: ignore 113 143
 
 local M = {}
@@ -126,37 +126,25 @@ local function impossible(what, place)
 end
 local function cannot_wait(what, place) raise("%s", impossible(what, place)) end
 
--- Lua 5.1 and 5.2 do not tell whether a coroutine can yield. In 5.2 one tries. In 5.1 it cannot below a C function, for
--- which the upper part of the stack is searched; nor in an iterator or a metamethod, which the stack does not show: the
--- yield raises `refusal`, which no pcall can have caught then, and which the scheduler replaces. LuaJIT in OpenResty
--- has no isyieldable, and coroutines of its own.
-local refusal, asked -- asked: what the operation is called that looks whether it can wait
-if not isyieldable and rawget(_G, "jit") then
-  function isyieldable() return true end
-elseif not isyieldable then
-  local yield, _ = co_yield, nil
-  _, _, refusal = co_resume(co_create(function() return pcall(yield) end))
-  function isyieldable()
-    local level, info = 4, refusal and getinfo(4, "lf") -- above: functions of this file
-    while info and level < 100 do -- tail calls count in 5.1
-      local f = info.currentline < 0 and info.func -- a C function; nil for a tail call
-      if f then return false, (f == pcall or f == xpcall) and PLACE.pcall end
-      level = level + 1
-      info = getinfo(level, "lf")
+-- Lua 5.1 and 5.2 do not tell whether a coroutine can yield. A yield that they refuse raises `refusal`, for which the
+-- scheduler gives a better message. But 5.1 refuses below pcall, too, which would catch that: so the stack is searched
+-- for C functions. (An iterator or a metamethod is not in it.) LuaJIT in OpenResty has no isyieldable, and refuses none.
+local refusal = not isyieldable and not rawget(_G, "jit")
+  and select(2, co_resume(co_create(function() ("x"):gsub("x", co_yield) end)))
+local is_5_1 = refusal and _VERSION == "Lua 5.1"
+-- Returns the C function that is next below. A function whose first local variable has a name is none; debug.getlocal
+-- makes no table, as debug.getinfo does. The first function of a go block's coroutine is `loop`.
+local function find_c(level)
+  while level < 100 do -- tail calls count in 5.1
+    local name = not threads and getlocal(level, 1)
+    if name == "body_of_a_go_block" then return nil end
+    if not name or name == "(*temporary)" then
+      local info = getinfo(level, "lf")
+      if not info then return nil end
+      if info.currentline < 0 and info.func then return info.func end -- no function: a tail call
     end
-    return true
+    level = level + 1
   end
-  function co_yield(...)
-    local ok, f = pcall(yield, ...)
-    if not ok then cannot_wait(asked, PLACE.c) end
-    return f
-  end
-  if refusal then co_yield = yield end
-end
-local function check_yieldable(what)
-  asked = what
-  local can, place = isyieldable()
-  if not can then cannot_wait(what, place or PLACE.c) end
 end
 
 -- Raises an error: a queue is full.
@@ -255,7 +243,8 @@ end
 
 -- A thread of the host waits for the deadlines of its own operation only, and fires the timers that are due.
 local function deadline_of(on) return on.deadline or on.ch and on.ch.timer and on.ch.timer.deadline or huge end
-local function park_thread(go, how, ...)
+local function park_thread(how, ...)
+  local go = running()
   go.is_woken = false
   how(go, ...)
   while not go.is_woken do
@@ -268,6 +257,9 @@ local function park_thread(go, how, ...)
     look()
   end
 end
+
+-- What a go block waits with: suspend(how, ...). The scheduler, or park_thread, calls how(go, ...).
+local suspend = co_yield
 
 -- A callback of a timeout: only this thread waits for it.
 local function watch_timer(ch)
@@ -311,11 +303,11 @@ end
 
 -- A coroutine runs one go block after another. It leaves the results of the last in `returned`.
 local DONE, idle, n_idle, returned, returned_err = {}, {}, 0, nil, nil
-local function loop(f)
+local function loop(body_of_a_go_block)
   while true do
-    returned, returned_err = f()
-    f = nil -- luacheck: ignore 311 (it must not be kept while the coroutine is idle)
-    f = co_yield(DONE)
+    returned, returned_err = body_of_a_go_block()
+    body_of_a_go_block = nil -- luacheck: ignore 311 (it must not be kept while the coroutine is idle)
+    body_of_a_go_block = co_yield(DONE)
   end
 end
 local function new_coroutine()
@@ -401,18 +393,17 @@ local function line_of(co)
 end
 
 -- The go blocks of the program that wait, one a line.
-local LISTED = 20
 local function list_waiting()
   local waiting, lines = {}, {}
   for go in next, world.living do
     if go.on and (go.on.ch or go.on.is_alts) and getinfo(go.f, "S").source ~= THIS then waiting[#waiting + 1] = go end
   end
   table.sort(waiting, function(a, b) return a.id < b.id end)
-  for i = 1, #waiting < LISTED and #waiting or LISTED do
+  for i = 1, min(#waiting, 20) do
     local go = waiting[i]
     lines[i] = ("\n  #%d (%s): %s at %s"):format(go.id, name_of(go.f), operation(go.on), line_of(go.co))
   end
-  if #waiting > LISTED then lines[#lines + 1] = ("\n  and %d more"):format(#waiting - LISTED) end
+  if #waiting > 20 then lines[#lines + 1] = ("\n  and %d more"):format(#waiting - 20) end
   return table.concat(lines)
 end
 local function deadlock(what)
@@ -777,7 +768,10 @@ local function check_can_wait(what, ch)
   if threads then go = running()
   elseif go and go.co ~= co_running() then cannot_wait(what, PLACE.elsewhere) end
   if go then
-    check_yieldable(what)
+    local f = is_5_1 and find_c(ch and 5 or 4) -- take and put call wait_to_take and wait_to_put as tail calls
+    if f or isyieldable and not isyieldable() then
+      cannot_wait(what, (f == pcall or f == xpcall) and PLACE.pcall or PLACE.c)
+    end
     if go.on then raise_cancelled(go) end
   end
   if ch then check_room(ch, what == "put") end
@@ -788,17 +782,10 @@ end
 -- go block, when it has parked: so a yield that Lua refuses has changed nothing.
 local EMPTY = {} -- the result of an operation that has none, or was withdrawn
 local function check_withdrawn(go) if go[1] == EMPTY and not go.on.is_told then raise_cancelled(go) end end
-local function park_elsewhere(go, what, how, a, b, c)
-  if not go then return wait_outside(what, how, a, b, c) end
-  park_thread(go, how, a, b, c)
+local function park(what, how, a)
+  local go = check_can_wait(what)
+  if go then suspend(how, a) else go = wait_outside(what, how, a) end
   if go.on then check_withdrawn(go) end
-  return go
-end
-local function park(go, what, how, a, b, c)
-  if not go or threads then return park_elsewhere(go, what, how, a, b, c) end
-  co_yield(how, a, b, c)
-  if go.on then check_withdrawn(go) end
-  return go
 end
 
 -- ## Alts
@@ -1055,7 +1042,7 @@ local function run_next()
   elseif ok then
     how = how == DIES and go.on.reason or YIELDED
   elseif refusal and how == refusal then
-    how = line_of(co) .. ": " .. impossible("the go block", PLACE.iterator)
+    how = line_of(co) .. ": " .. impossible("the go block", is_5_1 and PLACE.iterator or PLACE.c)
   end
   local trace = traceback(co)
   if co_close then co_close(co) end -- closes the go block's <close> variables
@@ -1114,10 +1101,12 @@ local function check_chan(ch, what, usage)
   if getmetatable(ch) == chan then return end
   raise("%s: a channel expected, got %s; call it as %s", what, got(ch, what), usage)
 end
+local function is_callable(f)
+  local meta = getmetatable(f)
+  return type(f) == "function" or type(meta) == "table" and meta.__call ~= nil and meta ~= chan
+end
 local function check_callable(f, what)
-  local meta = type(f) ~= "function" and getmetatable(f)
-  if type(f) == "function" or type(meta) == "table" and meta.__call and meta ~= chan then return end
-  raise("%s: a function expected, got %s", what, got(f, what))
+  if not is_callable(f) then raise("%s: a function expected, got %s", what, got(f, what)) end
 end
 local function check_value(value, what)
   if value ~= nil then return end
@@ -1163,8 +1152,7 @@ local function transduced(ch, xf, ex_handler)
     store(ch, value)
     return ch
   end)
-  local meta = getmetatable(step)
-  if type(step) ~= "function" and not (type(meta) == "table" and meta.__call) then
+  if not is_callable(step) then
     raise("chan: the transducer returned a %s instead of a reducing function", type(step))
   end
   ch.step = step
@@ -1245,12 +1233,8 @@ function M.is_reduced(value) return getmetatable(value) == REDUCED end
 
 local function wait_to_put(ch, value)
   local go = check_can_wait("put", ch)
-  if go and not threads then
-    co_yield(enqueue_put, ch, value)
-    if go.on then check_withdrawn(go) end
-  else
-    go = park_elsewhere(go, "put", enqueue_put, ch, value)
-  end
+  if go then suspend(enqueue_put, ch, value) else go = wait_outside("put", enqueue_put, ch, value) end
+  if go.on then check_withdrawn(go) end
   value, go[1] = go[1], false
   return value
 end
@@ -1274,12 +1258,8 @@ local function ended_take(go)
 end
 local function wait_to_take(ch, mark)
   local go = check_can_wait("take", ch)
-  if go and not threads then
-    co_yield(enqueue_take, ch, mark)
-    if go.on then check_withdrawn(go) end
-  else
-    go = park_elsewhere(go, "take", enqueue_take, ch, mark)
-  end
+  if go then suspend(enqueue_take, ch, mark) else go = wait_outside("take", enqueue_take, ch, mark) end
+  if go.on then check_withdrawn(go) end
   if go[1] == nil then return ended_take(go) end
   mark, go[1] = go[1], false
   return mark
@@ -1494,12 +1474,9 @@ local function alts(ops, opts, by_index)
   for k = 1, is_crowded and #ops or 0 do
     if getmetatable(ops[k]) == chan then check_room(ops[k], false) else check_room(ops[k][1], true) end
   end
-  if go and not threads then
-    co_yield(park_alts, ops, by_index, priority)
-    if go.on then check_withdrawn(go) end
-  else
-    go = park_elsewhere(go, what, park_alts, ops, by_index, priority)
-  end
+  if go then suspend(park_alts, ops, by_index, priority)
+  else go = wait_outside(what, park_alts, ops, by_index, priority) end
+  if go.on then check_withdrawn(go) end
   local it = go.alts
   value, go[1] = go[1], false
   return value, it.ch, it.err, it.port
@@ -1521,15 +1498,10 @@ end
 ---@param f fun(...): ...
 ---@return runnel.Channel<any>
 function M.go(f, ...)
-  if type(f) ~= "function" then
-    local meta = getmetatable(f)
-    if M.is_chan(f) or type(meta) ~= "table" or not meta.__call then
-      raise("go: a function expected, got %s; to call f(...) in a go block, write rn.go(f, ...)", got(f, "go"))
-    end
-    local callable = f
-    f = function(...) return callable(...) end
+  if not is_callable(f) then
+    raise("go: a function expected, got %s; to call f(...) in a go block, write rn.go(f, ...)", got(f, "go"))
   end
-  return spawn(f, ...)
+  return spawn(type(f) == "function" and f or function(...) return f(...) end, ...)
 end
 
 ---Cancels a go block. Returns whether there was something to cancel.
@@ -1555,7 +1527,7 @@ function M.now() return world.time or host.now() end
 function M.sleep(ms)
   check_ms(ms, "sleep")
   local deadline = M.now() + ms
-  park(check_can_wait "sleep", "sleep", sleep, deadline)
+  park("sleep", sleep, deadline)
 end
 
 ---A channel that closes after ms.
@@ -1579,8 +1551,7 @@ function M.yield()
     threads.park(running(), 0)
     return look()
   elseif current or is_inside() then
-    park(check_can_wait "yield", "yield", wake_empty)
-    return
+    return park("yield", wake_empty)
   end
   local n, node = 0, world.first
   while node do n, node = n + 1, node.next end
@@ -1633,7 +1604,7 @@ function M.host(given)
   local needed = given.spawn and { "now", "current", "spawn", "park", "wake" } or { "now" }
   for i = 1, #needed do if not given[needed[i]] then raise("host: the function '%s' is missing", needed[i]) end end
   host = { now = given.now, schedule = given.schedule, after = given.after, sleep = given.sleep, turn = given.turn }
-  threads = given.spawn and given or nil
+  threads, suspend = given.spawn and given or nil, given.spawn and park_thread or co_yield
   if not host.schedule and not threads then host.sleep = host.sleep or wait_in_loop end
   is_scheduled, armed = false, nil
   if world.first or world.timers.n > 0 then kick() end
@@ -1711,10 +1682,6 @@ local function describe(value)
 end
 local function expect(is_right, what, expected, value_text)
   if not is_right then raise("%s: %s expected, got %s", what, expected, value_text) end
-end
-local function is_callable(f)
-  local meta = getmetatable(f)
-  return type(f) == "function" or type(meta) == "table" and meta.__call ~= nil and meta ~= chan
 end
 local CHECKS = {
   chan = function(value) return M.is_chan(value), "a channel" end,
@@ -2360,7 +2327,7 @@ local function wait_for_end(go, ch)
     local ok, err = pcall(chan.take, ch)
     return not ok and { reason = err } or nil
   end
-  if threads then park_thread(go, enqueue_take, ch) else co_yield(enqueue_take, ch) end
+  suspend(enqueue_take, ch)
   local it = go.on
   if not it or go[1] ~= EMPTY or it.is_told then return nil end
   go.on = false
@@ -2426,8 +2393,8 @@ end
 -- what kind of failure that is.
 local function simulate(what, opts, choose_ready, choose_any, f, ...)
   check_outside(what)
-  local outer, outer_threads, seed = world, threads, random(2147483647)
-  world, threads = new_world(), nil
+  local outer, outer_threads, outer_suspend, seed = world, threads, suspend, random(2147483647)
+  world, threads, suspend = new_world(), nil, co_yield
   world.time, world.choose_ready, world.choose = 0, choose_ready, choose_any
   world.steps, world.untaken_fail = opts.steps, opts.untaken_fail
   math.randomseed(opts.seed or 1)
@@ -2443,7 +2410,7 @@ local function simulate(what, opts, choose_ready, choose_any, f, ...)
   if ok and not world.failure then pcall(report_untaken, huge) end
   if world.failure and is_ok then is_ok, kind, results = false, "error", world.failure.err end
   last_elapsed = world.time
-  world, threads, current, is_driving = outer, outer_threads, false, false
+  world, threads, suspend, current, is_driving = outer, outer_threads, outer_suspend, false, false
   math.randomseed(seed)
   return is_ok, results, kind
 end

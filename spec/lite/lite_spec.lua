@@ -66,6 +66,7 @@ describe("runnel.lite", function()
           assert.equal("waits", result, place .. ", " .. operation)
         else
           local what, instead = operation, "do it before that call"
+          if interpreter == "lua5.2" then what = "the go block" end
           if interpreter == "lua5.1" then
             if place:find "pcall" then instead = "take its result and error: rn%.go%(f%):take%(%)" end
             if not place:find "pcall" and not IN_C[place] then
