@@ -16,7 +16,7 @@ local never = {
   ["http-services"] = [[http.router http.files http.log http.cookie http.basic_auth http.compress
     http.cors http.limit http.proxy http.within req:events http.events]],
   http = [[http.stream http.cookies http.fake http.null http.array http.close_idle http.max_connections res.status
-    res.headers res.body res.bytes res.certificates res.resumed res.timing
+    res.headers res.body res.bytes res.certificates res.resumed res.timing res.trailers
     res.url res:json jar:add jar:all]],
   io = [[uv.reader reader:lines reader:pieces reader:close
     uv.spawn p.exit p.pid p.stdin p.stdout p.stderr p:close p:stop p:kill uv.lines
