@@ -308,7 +308,8 @@ function write_record(name)
   local is_closed = CLOSED[name]
   for _, of in ipairs(with_parents(name, {})) do
     is_closed = is_closed or of.functions.__close
-    for operator, type in pairs(of.operators) do
+    for _, operator in ipairs(sorted_keys(of.operators)) do
+      local type = of.operators[operator]
       if operator == "call" then type.params = { { name = "...", type = { kind = "name", name = "any" } } } end
       record.lines[#record.lines + 1] = "metamethod __" .. member(name, operator, type, self, generics)
     end
