@@ -296,7 +296,7 @@ SMALL_STATIC = PARTS='$(SMALL_PARTS)' EDIT= HOST_EDIT_LIBS= BYTECODE= STATIC_PAR
   CFLAGS='-Os -s -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -Wl,--gc-sections \
   $(if $(filter musl,$*),-fno-exceptions)'
 .PHONY: static-small
-static-small: ## one of 2.3 MB, with SMALL_PARTS only: scripts, without C modules, the prompt and documents: build/small/bin/runnel-static
+static-small: ## one of some 2 MB, with SMALL_PARTS only: scripts, without C modules, the prompt and documents: build/small/bin/runnel-static
 	$(THEN) build/small/bin/runnel-static BUILD=build/small $(SMALL_STATIC)
 	@echo 'built: build/small/bin/runnel-static'
 

@@ -1,6 +1,6 @@
--- lua scripts/docs/teal.lua FOLDER: writes declarations for Teal, the dialect of Lua with types: runnel.d.tl and those of
--- the other modules. They have the names of the contract (spec/api.txt), with the types of the annotations. All types are in
--- runnel/teal_types.d.tl, which exists for Teal only; each module has names for its own.
+-- lua scripts/docs/teal.lua FOLDER: writes declarations for Teal, the dialect of Lua with types: runnel.d.tl and those
+-- of the other modules. They have the names of the contract (spec/api.txt), with the types of the annotations. All
+-- types are in runnel/teal_types.d.tl, which exists for Teal only; each module has names for its own.
 --
 -- What Teal cannot say is wider here: `any` stands for a union of several tables or several functions; a first result
 -- that is `any` is a type parameter, so that a variable with a type takes it; and a function that a program passes
@@ -12,11 +12,13 @@ local luacats = require "spec.support.docs.luacats"
 
 local TYPES <const> = "runnel.teal_types"
 
--- What the annotations do not say: which classes of C, and of several keepers, end with a `<close>` variable; that a module
--- can be called; and overloads.
+-- What the annotations do not say: which classes of C, and of several keepers, end with a `<close>` variable; that a
+-- module can be called; and overloads.
 local CLOSED <const> = { ["runnel.Channel"] = true, ["runnel.Timer"] = true, ["runnel.nats.Sink"] = true,
   ["runnel.Sink"] = true }
-local CALLED <const> = { ["runnel.flow"] = "metamethod __call: function(self: flow, name: any, stages?: any): types.Flow" }
+local CALLED <const> = {
+  ["runnel.flow"] = "metamethod __call: function(self: flow, name: any, stages?: any): types.Flow",
+}
 local OPTIONAL <const> = { ["runnel.Channel:name"] = true } -- without an argument: the name
 
 -- Names that are reserved in a record of Teal, or are no names at all.
@@ -182,7 +184,9 @@ function teal(t, where, is_argument)
   if t.kind == "table" then return fields_of(t, where) end
   local name, args = t.name, t.args or {}
   if where.generics[name] then return name end
-  if name == "table" and args[2] then return ("{%s : %s}"):format(teal(args[1], where), teal(args[2], where, is_argument)) end
+  if name == "table" and args[2] then
+    return ("{%s : %s}"):format(teal(args[1], where), teal(args[2], where, is_argument))
+  end
   if BASIC[name] then return BASIC[name] end
   if world.aliases[name] then return teal(world.aliases[name].type, where, is_argument) end
   if modules[name] then return "any" end
@@ -304,12 +308,15 @@ function write_record(name)
   local is_closed = CLOSED[name]
   for _, of in ipairs(with_parents(name, {})) do
     is_closed = is_closed or of.functions.__close
-    for operator, type in pairs(of.operators) do
+    for _, operator in ipairs(sorted_keys(of.operators)) do
+      local type = of.operators[operator]
       if operator == "call" then type.params = { { name = "...", type = { kind = "name", name = "any" } } } end
       record.lines[#record.lines + 1] = "metamethod __" .. member(name, operator, type, self, generics)
     end
   end
-  if is_closed then record.lines[#record.lines + 1] = ("metamethod __close: function(self: %s, err?: any)"):format(self) end
+  if is_closed then
+    record.lines[#record.lines + 1] = ("metamethod __close: function(self: %s, err?: any)"):format(self)
+  end
 end
 
 -- ---- the files ----
@@ -377,7 +384,9 @@ for module, lines in pairs(bodies) do
   out[#out + 1] = "local record " .. last
   for _, record in ipairs(order) do
     local inner = record.class:match("^" .. module:gsub("%.", "%%.") .. "%.([%w_]+)$")
-    if inner then out[#out + 1] = ("  type %s%s = types.%s%s"):format(inner, record.params, record.name, record.params) end
+    if inner then
+      out[#out + 1] = ("  type %s%s = types.%s%s"):format(inner, record.params, record.name, record.params)
+    end
   end
   if module == "runnel" then out[#out + 1] = "  xf: xf" end
   if CALLED[module] then out[#out + 1] = "  " .. CALLED[module] end

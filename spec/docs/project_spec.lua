@@ -57,11 +57,13 @@ describe("the files of the project", function()
   it("name each file that is written for one system: docs/porting.md", function()
     local text, missing = pages.read "docs/porting.md", {}
     -- A file that only asks the headers for more names is not written for a system.
-    local command = [[grep -rlE '^ *#(ifdef (__linux__|O_PATH)|if.*(__APPLE__|__GLIBC__|defined\(__linux__\)))' csrc --include='*.[ch]']]
+    local command = [[grep -rlE '^ *#(ifdef (__linux__|O_PATH)|if.*(__APPLE__|__GLIBC__|defined\(__linux__\)))' ]]
+      .. "csrc --include='*.[ch]'"
     for _, path in ipairs(lines_of(command)) do
       local is_special = false
       for line in io.lines(path) do
-        is_special = is_special or line:find "__APPLE__" or line:find "__GLIBC__" or line:find "O_PATH$" or line:find "__linux__" and not line:find "_SOURCE%)$"
+        is_special = is_special or line:find "__APPLE__" or line:find "__GLIBC__" or line:find "O_PATH$"
+          or line:find "__linux__" and not line:find "_SOURCE%)$"
       end
       local folder, name = path:match "^(.*)/([^/]*)%.[ch]$"
       local is_named = text:find(name .. ".", 1, true) or text:find(folder .. "/*.c", 1, true)

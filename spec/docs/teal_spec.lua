@@ -7,8 +7,8 @@ local process = require "spec.support.process"
 local LUA <const> = os.getenv "LUA" or "lua5.4"
 local PROGRAMS <const> = "spec/support/docs/teal/"
 
--- Teal checks a program in Lua by rules of its own: it refuses `arg[1] or 10`, for example, and fields that a table gets
--- later. These examples need none of that.
+-- Teal checks a program in Lua by rules of its own: it refuses `arg[1] or 10`, for example, and fields that a table
+-- gets later. These examples need none of that.
 local EXAMPLES <const> = { "cluster/checksum", "cluster/worker", "embed/sensors", "lib/logline", "prompt_server",
   "recipes/approval", "recipes/drip", "recipes/logwatch", "recipes/redis", "search", "tail", "why/batch", "why/bug",
   "why/commands", "why/crash", "why/failing", "why/limit", "why/merge", "why/retry", "why/stages", "why/timeout",
@@ -54,7 +54,8 @@ describe("the declarations for Teal", function()
 
     -- What `tl check` says of files.
     local function check(files)
-      return output_of(("%s --gen-compat off --gen-target 5.4 -I '%s' -I examples/lib check %s"):format(tl, dir.path, files))
+      return output_of(("%s --gen-compat off --gen-target 5.4 -I '%s' -I examples/lib check %s")
+        :format(tl, dir.path, files))
     end
 
     it("are right", function()

@@ -1,5 +1,6 @@
----Names that were changed: the old one works for one minor version more, and the first use at each line writes a warning,
----which says the line, the new name, and the version in which the old one goes. docs/releasing.md has an example.
+---Names that were changed: the old one works for one minor version more, and the first use at each line writes a
+---warning, which says the line, the new name, and the version in which the old one goes. docs/releasing.md has an
+---example.
 
 local debug, io = debug, io
 
