@@ -122,8 +122,8 @@ local function pass_hints(req, fields)
   req:hints(fields)
 end
 
--- Passes on the trailers that the client wants, or that the response announces. Others are dropped, and so are those that
--- the server would refuse.
+-- Passes on the trailers that the client wants, or that the response announces. Others are dropped, and so are those
+-- that the server would refuse.
 local function pass_trailers(req, headers, fields)
   local wants, announced = names_in(req.headers.te).trailers, names_in(headers.trailer)
   for name, value in pairs(end_to_end(fields, headers.connection or "")) do
