@@ -191,7 +191,7 @@ describe("a feature of runnel.http that is cancelled at every step", function()
   end
 
   -- The go blocks that there are, by their ids; and a list of those that are not among earlier ones. The one that
-  -- a file of the program's is left out: if it is killed while the file is opened, that is made nevertheless.
+  -- writes a file of the program's is left out: if it is killed while the file is opened, that is made nevertheless.
   local function blocks_now()
     local set = {}
     for _, entry in ipairs(stage.entries()) do set[entry.id] = entry end
