@@ -1,4 +1,4 @@
--- What a server and its clients do with requests, cancelled at every step: nothing stays behind, and the server goes on.
+-- What servers and clients do, cancelled at every step: nothing stays behind, and the server goes on.
 
 local both = require("spec.support.in_world")(it)
 local http_stage = require "spec.support.http.http_stage"
@@ -52,9 +52,9 @@ local function ask_hinted(url)
   return hints == 1 and res.body == LONG and res.trailers["x-sum"] == "7"
 end
 
--- Each has `serve`, which makes the function of a server; and `ask`, which makes a request and tells whether the response
--- is right. Both get a folder. `serve` may also return a server behind it. `keeps`: files that a cancelled request leaves,
--- and the next one uses.
+-- Each has `serve`, which makes the function of a server; and `ask`, which makes a request and tells whether the
+-- response is right. Both get a folder. `serve` may also return a server behind it. `keeps`: files that a cancelled
+-- request leaves, and the next one uses.
 local features = {
   ["a form with a file"] = {
     serve = function(dir)
@@ -97,7 +97,8 @@ local features = {
       local res = assert(http.request { url = url, body = packed, headers = { ["Content-Encoding"] = "gzip",
         ["Accept-Encoding"] = "identity;q=0.5, gzip" } })
       if res.headers["content-encoding"] ~= "gzip" then return false end
-      return (#res.body == #LONG and res.body or require("runnel.http.curl").inflater():inflate(res.body, #LONG)) == LONG
+      local plain = #res.body == #LONG and res.body
+      return (plain or require("runnel.http.curl").inflater():inflate(res.body, #LONG)) == LONG
     end,
   },
   ["a file of a folder"] = {
@@ -189,8 +190,8 @@ describe("a feature of runnel.http that is cancelled at every step", function()
     end
   end
 
-  -- The go blocks that there are, by their ids; and a list of those that are not among earlier ones. The one that writes a
-  -- file of the program's is left out: if it is killed while the file is opened, that is made nevertheless.
+  -- The go blocks that there are, by their ids; and a list of those that are not among earlier ones. The one that
+  -- writes a file of the program's is left out: if it is killed while the file is opened, that is made nevertheless.
   local function blocks_now()
     local set = {}
     for _, entry in ipairs(stage.entries()) do set[entry.id] = entry end
@@ -219,8 +220,8 @@ describe("a feature of runnel.http that is cancelled at every step", function()
     end
   end
 
-  -- Asks, and cancels the request after so many steps; with `pick` a go block that this gets from the list of those that
-  -- have begun meanwhile. Returns whether it had ended before.
+  -- Asks, and cancels the request after so many steps; with `pick` a go block that this gets from the list of those
+  -- that have begun meanwhile. Returns whether it had ended before.
   local function cut_short(feature, url, dir, steps, pick)
     local before = blocks_now()
     local block = rn.go(function() return pcall(feature.ask, url, dir) end)
@@ -243,8 +244,8 @@ describe("a feature of runnel.http that is cancelled at every step", function()
     return has_ended, what
   end
 
-  -- Cancels each step of a feature, and asks again after each. `picks`: how many go blocks are tried at each step; nil: the
-  -- client is cancelled.
+  -- Cancels each step of a feature, and asks again after each. `picks`: how many go blocks are tried at each step; nil:
+  -- the client is cancelled.
   local function check(feature, picks)
     local luv = require("runnel.uv.loop").uv
     local taken = os.tmpname()

@@ -1,5 +1,5 @@
 -- http.serve: which requests it takes and which it refuses, by the vectors of vectors.lua, at once and in pieces; and
--- the same with http.proxy before it, which must change nothing.
+-- the same with http.proxy before it, and with a service that has everything, which must change nothing.
 
 if not pcall(require, "luv") then
   describe("http.serve by the RFCs", function() pending "luv is not installed" end)
@@ -9,6 +9,7 @@ end
 local http = require "runnel.http"
 local http_stage = require "spec.support.http.http_stage"
 local rn = require "runnel"
+local service = not http_stage.missing and require "spec.support.http.service"
 local stage = require "spec.support.stage"
 local uv = require "runnel.uv"
 local uv_stage = require "spec.support.uv_stage"
@@ -18,7 +19,7 @@ local VECTORS = dofile "spec/http/vectors.lua"
 -- Is sent behind each vector: it is answered if the connection is open, and in step.
 local PROBE <const> = "GET /probe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
-local PROXY <const> = "http.proxy"
+local SERVER <const> = "http.serve"
 
 local is_warm = false
 
@@ -41,7 +42,7 @@ local function by_the_rfcs(name, around)
   after_each(function()
     server:close()
     behind:close()
-    if name == PROXY then http.close_idle() end
+    if name ~= SERVER then http.close_idle() end
     uv_stage.close()
   end)
 
@@ -112,7 +113,7 @@ local function by_the_rfcs(name, around)
     it(("takes right requests and refuses wrong ones: %s"):format(group[1]), function() check(group) end)
   end
 
-  if name == PROXY then return end
+  if name ~= SERVER then return end
 
   it("accepts a request in pieces of any size", function()
     local seed = os.time()
@@ -129,11 +130,43 @@ local function by_the_rfcs(name, around)
 end
 
 describe("http.serve by the RFCs", function()
-  by_the_rfcs("http.serve", function(behind) return behind end)
+  by_the_rfcs(SERVER, function(behind) return behind end)
 end)
 
 describe("http.proxy by the RFCs", function()
   if http_stage.missing then return pending(http_stage.missing) end
   setup(function() http.get "http://127.0.0.1:1/" end) -- makes the client and its thread, which have a descriptor
-  by_the_rfcs(PROXY, function(behind) return assert(http.serve(0, http.proxy(behind.url))) end)
+  by_the_rfcs("http.proxy", function(behind) return assert(http.serve(0, http.proxy(behind.url))) end)
+end)
+
+describe("a service with supervision, a log, cookies, forms, compression, limits and a proxy", function()
+  if http_stage.missing then return pending(http_stage.missing) end
+  setup(function() http.get "http://127.0.0.1:1/" end)
+  by_the_rfcs("service", function(behind) return service.start(behind.url) end)
+end)
+
+describe("a service with everything", function()
+  if http_stage.missing then return pending(http_stage.missing) end
+  before_each(http_stage.open)
+  after_each(http_stage.close)
+
+  it("does all of it, also after a crash", function()
+    local behind <close> = assert(http.serve(0, function(req) return 200, nil, ("behind "):rep(500) .. req:body() end))
+    local served = service.start(behind.url)
+    local url = ("http://127.0.0.1:%d/"):format(served.port)
+    for _ = 1, 2 do
+      local res = assert(http.request { url = url, body = "text" })
+      assert.same({ 200, ("behind "):rep(500) .. "text", "gzip" },
+        { res.status, res.body, res.headers["content-encoding"] })
+      assert.match("^%x+$", res.headers["x-request-id"])
+      res = assert(http.request { url = url .. "form", multipart = { { name = "a", data = "b" },
+        { name = "c", data = ("x"):rep(1000), filename = "c" } } })
+      assert.same({ a = "b", c = 1000 }, res:json())
+      res = assert(http.get(url, { cookie = "session=7" }))
+      assert.same({ "known", 1 }, { res.body, #res.headers["set-cookie"] })
+      assert.equal(413, assert(http.request { url = url, body = ("x"):rep(1048577) }).status)
+      served.crash()
+    end
+    served.close()
+  end)
 end)

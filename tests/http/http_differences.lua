@@ -15,6 +15,7 @@ local rn = require "runnel"
 local uv = require "runnel.uv"
 
 local background = require "spec.support.background"
+local service = require "spec.support.http.service"
 local changes = dofile "tests/http/http_changes.lua"
 
 local AT_ONCE <const> = 40 -- how many requests are on their way
@@ -160,11 +161,11 @@ assert(built.code == 0, built.stdout)
 local node_port = start(set, "node", set:write("server.js", NODE))
 local go_port = start(set, set.dir .. "/server")
 rn.on_error(function() end) -- bodies that are cut
-local server = assert(http.serve(0, function(req)
+local server = assert(http.serve(0, service.around(function(req)
   local body = req:body()
   local seen = { hex(req.method), hex(req.target), hex(req.headers["x-a"] or ""), hex(body) }
   return 200, { ["X-Seen"] = table.concat(seen, "."), ["Content-Length"] = 0 }
-end))
+end)))
 local ports = { server.port, node_port, go_port }
 local versions = uv.run { "node", "--version" }.stdout .. uv.run { "go", "version" }.stdout
 print((versions:gsub("\n", " ")))

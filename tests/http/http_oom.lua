@@ -121,6 +121,16 @@ local SCENARIOS = {
     pieces:close()
   end },
 
+  { "early hints and trailers", function()
+    local hints = 0
+    local function on_hints(headers)
+      assert(headers.link == "</a>" and #headers["x-long"] == 1000, "wrong hints")
+      hints = hints + 1
+    end
+    local page = check("hello", http.get(BASE .. "hints", { hints = on_hints, certificates = true }))
+    if page then assert(hints == 1 and page.trailers["x-sum"] == "7", "hints or trailers are missing") end
+  end },
+
   { "cookies", function()
     local jar = http.cookies()
     check("hello", http.get(BASE .. "text", { cookies = jar }))

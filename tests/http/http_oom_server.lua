@@ -26,6 +26,11 @@ local PATHS = {
     end)
     return 200, nil, out
   end,
+  ["/hints"] = function(req)
+    req:hints { Link = "</a>", ["X-Long"] = ("x"):rep(1000) }
+    req:trailer("X-Sum", 7)
+    return 200, { Trailer = "X-Sum" }, rn.to_chan { "hello" }
+  end,
   ["/count"] = function(req)
     local count = 0
     for piece in req:pieces() do count = count + #piece end

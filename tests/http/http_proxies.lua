@@ -17,6 +17,7 @@ local background = require "spec.support.background"
 local changes = dofile "tests/http/http_changes.lua"
 local free_port = require "spec.support.free_port"
 local patience = require "spec.support.patience"
+local service = require "spec.support.http.service"
 
 local PATIENCE <const> = 300 -- ms without an answer after which a request counts as incomplete
 
@@ -150,11 +151,11 @@ local function try(proxy)
     if client ~= "127.0.0.1" then fail("X-Forwarded-For: %s", client) end
   end
 
-  local server <close> = assert(http.serve(0, function(req)
+  local server <close> = assert(http.serve(0, service.around(function(req)
     judge(req)
     local body = req:body()
     return 200, nil, req.path:find "^/plain/" and req.path or body
-  end, { max_requests = 1000000 }))
+  end), { max_requests = 1000000 }))
   local port = start(proxy, server)
   local count = 0
   local function try_one()

@@ -115,15 +115,8 @@ local function wrong_with(req, status, headers)
   return max and size > max and ("the headers of its response are longer than max_header, %d bytes"):format(max) or nil
 end
 
--- Passes on early hints.
-local function pass_hints(req, fields)
-  fields = end_to_end(fields)
-  fields["content-length"] = nil
-  req:hints(fields)
-end
-
--- Passes on the trailers that the client wants, or that the response announces. Others are dropped, and so are those that
--- the server would refuse.
+-- Passes on the trailers that the client wants, or that the response announces. Others are dropped, and so are those
+-- that the server would refuse.
 local function pass_trailers(req, headers, fields)
   local wants, announced = names_in(req.headers.te).trailers, names_in(headers.trailer)
   for name, value in pairs(end_to_end(fields, headers.connection or "")) do
@@ -169,7 +162,7 @@ local function pass_on(self, req, url)
   if names_in(sent.te).trailers then headers_sent.te, headers_sent.connection = "trailers", "TE" end
   local settings = options.forward(self.settings, req.method, headers_sent, source, size)
   function settings.hints(fields)
-    if not wrong_with(req, 200, fields) then pass_hints(req, fields) end
+    if not wrong_with(req, 200, fields) then req:hints(end_to_end(fields)) end
   end
   function settings.on_trailers(res) pass_trailers(req, res.headers, res.trailers) end
   local ch, head = client.forward("proxy", url, settings, 2)
