@@ -113,6 +113,43 @@ describe("csv", function()
     assert.same({ { x = "1" }, { x = "2" } }, csv.decode("x\n1,9\n2\n", { ragged = true, header = true }))
   end)
 
+  it("has one header, however many records there are", function()
+    local lines = {}
+    for i = 1, 1000 do lines[i] = i .. ",x\n" end
+    local count = 0
+    for row in csv.rows(pieces("n,what\n" .. table.concat(lines), 500), { header = true }) do
+      count = count + 1
+      assert.same({ n = tostring(count), what = "x" }, row)
+    end
+    assert.equal(1000, count)
+  end)
+
+  it("ends where a record without an end is too long, whatever comes after it", function()
+    local taken = 0
+    local rows, err = all(function()
+      taken = taken + 1
+      return "123456"
+    end, { max = 10 })
+    assert.same({}, rows)
+    assert.matches("csv: line 1: a record is longer than 10 bytes", err)
+    assert.equal(2, taken)
+  end)
+
+  it("puts quotes where a reader would take something for something else", function()
+    for value, expected in pairs {
+      ["a "] = '"a "', [" a"] = '" a"', ["a b"] = "a b", ["\239\187\191a"] = '"\239\187\191a"', ["a\r"] = '"a\r"',
+      ["a,b"] = '"a,b"', ['a"b'] = '"a""b"',
+    } do
+      assert.equal(expected .. "\r\n", csv.encode { { value } })
+      assert.equal(expected .. "\r\n", csv.encode({}, { names = { value } }))
+    end
+    for _, value in ipairs { 0 / 0, 1 / 0, -1 / 0 } do
+      raises("csv.encode: row 1, field 1: a string, a finite number or a boolean expected", function()
+        csv.encode { { value } }
+      end)
+    end
+  end)
+
   it("limits a record", function()
     local text = '"' .. ("x"):rep(100) .. '"\n'
     assert.is_table(csv.decode(text, { max = 200 }))

@@ -74,7 +74,7 @@ local function read_on(self)
     if size > self.max and n > 2 then break end
   until piece == nil or find(piece, "\n", 1, true)
   self.text, self.from = concat(parts, "", 1, n), 1
-  if not self.is_begun and (size >= #BOM or self.is_whole) then
+  if not self.is_begun then
     self.is_begun = true
     if sub(self.text, 1, #BOM) == BOM then self.from = #BOM + 1 end
   end

@@ -23,10 +23,22 @@ describe("the option text", function()
     for _, case in ipairs {
       { "", 0 }, { "a", 0 }, { "\xc3", 1 }, { "\xc3\xa9", 0 }, { "\xe2", 1 }, { "a\xe2\x82", 2 }, { "\xe2\x82\xac", 0 },
       { "\xf0\x9f\x98", 3 }, { "\xf0\x9f\x98\x80", 0 }, { "\xf5", 0 }, { "\xff", 0 }, { "\x80", 0 }, { "\xc3a", 0 },
+      { "\xe2a", 0 }, { "\xf0aa", 0 }, { "\xc2", 1 }, { "\xc1", 0 }, { "\xf4", 1 },
       { "\x80\x80\x80\x80", 0 },
     } do
       assert.equal(case[2], characters.incomplete(case[1]), ("%q"):format(case[1]))
     end
+  end)
+
+  it("tells what waits for the rest of a character, until that or the end comes", function()
+    local unread, got = {}, {}
+    local put = characters.aligned(function(chunk) return table.insert(got, chunk) == nil end, unread)
+    local function held(chunk)
+      assert.is_true(put(chunk))
+      return unread.held
+    end
+    assert.same({ "\xe2\x82", "", "\xc3", "" }, { held "a\xe2\x82", held "\xac", held "\xc3", held(nil) })
+    assert.same({ "a", "\u{20ac}", "\xc3" }, got)
   end)
 
   -- All ways to cut a text into three.

@@ -16,119 +16,13 @@
 
 local rn = require "runnel"
 local core = require "runnel.core"
+local operations = require "tests.adversary_operations"
 local sim = require "runnel.sim"
 local support = require "tests.adversary_support"
 
-local N = 8
+local ops, N = operations.by_name, operations.N
 
 local HOWS = { "cancel", "cancel", "cancel", "yield", "raise", "itself", "close", "none" }
-
-local function numbers(n)
-  local i = 0
-  return function()
-    i = i + 1
-    if i <= n then return i end
-  end
-end
-
--- ---- the operations ----
-
--- Each takes `source`, which makes a channel of N values, and the user's function, which returns its argument. It
--- returns a list of the channels that it feeds: each with how many values must arrive, and whether in order.
-local ops = {}
-
-local function fed(ch, n, in_order) return { ch = ch, n = n or N, in_order = in_order } end
-
-local function pipe(from, n) return rn.pipe(from, rn.chan(n)) end
-
-function ops.pipe(source) return { fed(pipe(source(), math.random(0, 2)), N, true) } end
-
-function ops.pipes(source) return { fed(pipe(pipe(pipe(source()), 1)), N, true) } end
-
-function ops.merge(source) return { fed(rn.merge({ source(), source(), source() }, math.random(0, 3)), 3 * N) } end
-
-function ops.mult(source)
-  local m = rn.mult(source())
-  return { fed(m:tap(rn.chan()), N, true), fed(m:tap(rn.chan(1)), N, true), fed(m:tap(rn.chan(100)), N, true) }
-end
-
-function ops.broadcast(source)
-  local outs = { rn.chan(), rn.chan(2) }
-  rn.pipe(source(), rn.broadcast(table.unpack(outs)))
-  return { fed(outs[1], N, true), fed(outs[2], N, true) }
-end
-
-function ops.pub(source, f)
-  local p = rn.pub(source(), function(v) return f(v) % 2 end, function() return math.random(0, 2) end)
-  return { fed(p:sub(0, rn.chan()), N // 2, true), fed(p:sub(1, rn.chan(1)), N // 2, true) }
-end
-
-function ops.mix(source)
-  local out = rn.chan(1)
-  local m = rn.mix(out)
-  m:admix(source())
-  m:admix(source())
-  return { { ch = out, n = 2 * N, stays_open = true } }
-end
-
-function ops.split(source, f)
-  local yes, no = rn.split(function(v) return f(v) % 2 == 0 end, source(), math.random(0, 1), 1)
-  return { fed(yes, N // 2, true), fed(no, N // 2, true) }
-end
-
-function ops.map(source, f) return { fed(rn.map(f, { source(), source() }, math.random(0, 2)), N, true) } end
-
-function ops.take(source) return { fed(rn.take(N - 2, source(), math.random(0, 2)), N - 2, true) } end
-
-function ops.into(source)
-  return { { ch = rn.into({}, source()), n = 1 } }
-end
-
-function ops.reduce(source, f) return { { ch = rn.reduce(function(_, v) return f(v) end, 0, source()), n = 1 } } end
-
-function ops.transduce(source, f)
-  return { { ch = rn.transduce(rn.xf.map(f), function(acc, v) return v or acc end, 0, source()), n = 1 } }
-end
-
-function ops.onto_chan(_, f)
-  local next_number = numbers(N)
-  local ch = rn.chan(math.random(0, 2))
-  rn.onto_chan(ch, function()
-    local v = next_number()
-    return v and f(v)
-  end)
-  return { fed(ch, N, true) }
-end
-
-local function pipeline_of(kind, window)
-  return function(source, f, told)
-    local n = math.random(1, 3)
-    local opts = { ex_handler = math.random(2) == 1 and told or nil, window = window and n + math.random(0, 2) or nil }
-    local parks = math.random(2) == 1
-    local to = rn[kind](n, rn.chan(math.random(0, 1)), function(v, result)
-      if parks then
-        rn.go(function()
-          rn.sleep(v % 3)
-          result:put(v)
-          result:close()
-        end)
-        f(v)
-      else
-        result:put(f(v))
-        result:close()
-      end
-    end, source(), true, opts)
-    return { fed(to, N, kind == "pipeline_async") }
-  end
-end
-
-ops.pipeline_async = pipeline_of("pipeline_async", false)
-ops.pipeline_window = pipeline_of("pipeline_async", true)
-ops.pipeline_unordered = pipeline_of("pipeline_async_unordered", false)
-
-function ops.pipeline(source, f)
-  return { fed(rn.pipeline(2, rn.chan(1), rn.xf.map(f), source()), N, true) }
-end
 
 local NAMES = {}
 for name in pairs(ops) do NAMES[#NAMES + 1] = name end
@@ -142,7 +36,7 @@ local REASON = "harmed"
 local function library_blocks()
   local list = {}
   for _, entry in ipairs(rn.ps()) do
-    if not entry.name:find "^test" and entry.state ~= "running" then list[#list + 1] = entry end
+    if not entry.name:find "^%.?/?test" and entry.state ~= "running" then list[#list + 1] = entry end
   end
   return list
 end
@@ -187,10 +81,14 @@ end
 
 -- A value may arrive as often as there are sources that send it.
 local function check_values(step, entry)
-  local times, last = {}, 0
+  local times, last = {}, {}
   for _, v in ipairs(entry.values) do
-    assert(not entry.in_order or v > last, step.op .. ": a value is out of order, or has arrived twice")
-    times[v], last = (times[v] or 0) + 1, v
+    local line = entry.in_order and "all" or entry.key and entry.key(v)
+    if line then
+      assert(v > (last[line] or 0), step.op .. ": a value is out of order, or has arrived twice")
+      last[line] = v
+    end
+    times[v] = (times[v] or 0) + 1
     assert(times[v] <= math.ceil(entry.n / N), step.op .. ": a value has arrived twice")
   end
 end
@@ -236,7 +134,8 @@ local function play_step(step)
     local _, port = rn.alts({ takers[i], limit }, { priority = true })
     assert(port ~= limit, ("%s: a taker of its output waits for ever"):format(step.op))
     if type(entry.values[1]) == "number" then check_values(step, entry) end
-    local complete = #entry.values == entry.n
+    local values = entry.values
+    local complete = #values == entry.n or entry.is_newest and values[#values] == entry.n
     core.internal.report_unhandled()
     assert(complete or told > 0, ("%s: %d of %d values have arrived, without an error"):format(step.op,
       #entry.values, entry.n))
@@ -253,6 +152,9 @@ local function play_step(step)
   for _, entry in ipairs(rn.ps()) do
     assert(entry.state == "running", ("%s: %s is left: %s %s"):format(step.op, entry.name, entry.state,
       tostring(entry.where)))
+  end
+  for _, entry in ipairs(outs) do
+    if entry.check then entry.check() end
   end
   rn.on_error(previous)
 end

@@ -20,9 +20,9 @@ function characters.incomplete(s)
   return 0
 end
 
----Makes a function for chunks that calls `emit` with all of their bytes, but only with whole characters; and with nil
----at the end.
----@param emit fun(chunk: string?): boolean
+---Makes a function for chunks, and nil at the end, that calls `emit` with all of their bytes, but only with whole
+---characters.
+---@param emit fun(chunk: string): boolean
 ---@param unread? runnel.uv.Unread gets to know the bytes that wait for others
 ---@return fun(chunk: string?): boolean
 function characters.aligned(emit, unread)
@@ -37,9 +37,7 @@ function characters.aligned(emit, unread)
       held = ""
     end
     if unread then unread.held = held end
-    local goes_on = whole == "" or emit(whole)
-    if chunk == nil then emit(nil) end
-    return goes_on
+    return whole == "" or emit(whole)
   end
 end
 
