@@ -35,6 +35,7 @@ local setmetatable, tostring, type = setmetatable, tostring, type
 local floor, huge, max, min, random = math.floor, math.huge, math.max, math.min, math.random
 local getinfo, getlocal, traceback = debug.getinfo, debug.getlocal, debug.traceback
 local unpack = table.unpack or unpack -- luacheck: ignore 113 143
+local function pack(...) return { n = select("#", ...), ... } end
 
 local M = {}
 local chan = {} -- the metatable of channels, their methods, and the first values of the fields of a result channel
@@ -126,42 +127,30 @@ local function impossible(what, place)
 end
 local function cannot_wait(what, place) raise("%s", impossible(what, place)) end
 
--- Lua 5.1 and 5.2 do not tell whether a coroutine can yield. A yield that they refuse raises `refusal`, for which the
--- scheduler gives a better message. But 5.1 refuses below pcall, too, which would catch that: so the stack is searched
--- for C functions. (An iterator or a metamethod is not in it.) LuaJIT in OpenResty has no isyieldable, and refuses none.
-local refusal = not isyieldable and not rawget(_G, "jit")
-  and select(2, co_resume(co_create(function() ("x"):gsub("x", co_yield) end)))
-local is_5_1 = refusal and _VERSION == "Lua 5.1"
+-- Lua 5.1 and 5.2 do not tell whether a coroutine can yield. Below a C function one tries, in pcall: the scheduler
+-- resumes at once what yields PROBE. (5.1 refuses that below pcall, too; and in an iterator or a metamethod, which the
+-- stack does not show: there the yield raises `refusal`, which the scheduler replaces.) LuaJIT in OpenResty has no
+-- isyieldable, either, and needs none.
+local PROBE, must_try = {}, not isyieldable and not rawget(_G, "jit")
+local refusal = must_try and select(3, co_resume(co_create(function() return pcall(co_yield) end)))
 -- Returns the C function that is next below. A function whose first local variable has a name is none; debug.getlocal
 -- makes no table, as debug.getinfo does. The first function of a go block's coroutine is `loop`.
 local function find_c(level)
   while level < 100 do -- tail calls count in 5.1
-    local name = not threads and getlocal(level, 1)
+    local name = getlocal(level, 1)
     if name == "body_of_a_go_block" then return nil end
-    if not name or name == "(*temporary)" then
-      local info = getinfo(level, "lf")
-      if not info then return nil end
-      if info.currentline < 0 and info.func then return info.func end -- no function: a tail call
-    end
+    local info = (not name or name == "(*temporary)") and getinfo(level, "lf")
+    if info and info.currentline < 0 and info.func then return info.func end -- no function: a tail call
     level = level + 1
   end
 end
 
--- Raises an error: a queue is full.
-local function no_room(ch, most, is_put)
-  raise("%s: %d %s", label(ch), most, is_put
-    and "puts wait, which is the limit; give the channel a buffer; if the puts come from a callback, a windowed one "
-    .. "(sliding_buffer, dropping_buffer)"
-    or "takes wait, which is the limit; give each taker a channel of its own (mult), or let fewer go blocks take")
-end
-
--- Raises an error: a program puts on the result channel of a go block.
-local function not_yours()
-  raise("put: this is the result channel of a go block, and only the go block puts on it; make a channel for more "
-    .. "values")
-end
-
--- The error of a go block that has called coroutine.yield.
+-- Errors of puts and takes of which too many wait, and of a go block that has called coroutine.yield.
+local TOO_MANY = {
+  [true] = "puts wait, which is the limit; give the channel a buffer; if the puts come from a callback, a windowed one "
+    .. "(sliding_buffer, dropping_buffer)",
+  [false] = "takes wait, which is the limit; give each taker a channel of its own (mult), or let fewer go blocks take",
+}
 local YIELDED = "a go block called coroutine.yield, and nothing would resume it: use rn.yield to let others run, or "
   .. "call the code that yields in a coroutine of its own"
 
@@ -289,18 +278,6 @@ local function check_can_sleep(what)
     .. "a go block (rn.go)", what)
 end
 
--- Lets the host's loop handle events. Returns whether it has, or could; and until when there is nothing to do.
-local take_turn
-do
-local function is_ready() return not not world.first end
-function take_turn(timer)
-  local till, untaken, turns = timer and timer.deadline, world.untaken[1], host.turn and not world.time
-  if untaken and (till and untaken.deadline < till or turns and not till) then till = untaken.deadline end
-  if not turns then return false, till end
-  return host.turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil or is_ready(), till
-end
-end
-
 -- A coroutine runs one go block after another. It leaves the results of the last in `returned`.
 local DONE, idle, n_idle, returned, returned_err = {}, {}, 0, nil, nil
 local function loop(body_of_a_go_block)
@@ -309,12 +286,6 @@ local function loop(body_of_a_go_block)
     body_of_a_go_block = nil -- luacheck: ignore 311 (it must not be kept while the coroutine is idle)
     body_of_a_go_block = co_yield(DONE)
   end
-end
-local function new_coroutine()
-  if n_idle == 0 then return co_create(loop) end
-  local co = idle[n_idle]
-  idle[n_idle], n_idle = nil, n_idle - 1
-  return co
 end
 
 -- The timers of a world are a binary heap.
@@ -355,11 +326,6 @@ local function find_timeout(deadline)
   local window, following = world.pending[number], world.pending[number + 1]
   if window and window.latest.deadline >= deadline then return window.latest.ch end
   return following and following.earliest.deadline - deadline < WINDOW and following.earliest.ch or nil
-end
-local function add_timeout(timer)
-  local number = floor(timer.deadline / WINDOW)
-  if not world.pending[number] then world.pending[number] = { earliest = timer } end
-  world.pending[number].latest = timer
 end
 local function remove_timeout(timer)
   local number = floor(timer.deadline / WINDOW)
@@ -658,7 +624,8 @@ local function try_put(ch, value)
   take = take and take.first
   if ch.is_special then -- it has a transducer, is a promise channel, or a go block
     check_busy(ch)
-    if ch.f then not_yours() end
+    if ch.f then raise("put: this is the result channel of a go block, and only the go block puts on it; make a "
+      .. "channel for more values") end
     if not take and (is_full(ch) or ch.is_admitting and first_put(ch)) then return false end
     if ch.step then transduce(ch, value) else store(ch, value) end
     serve(ch)
@@ -721,7 +688,7 @@ end
 --   an error, and has not happened. [core.async]
 local function check_room(ch, is_put)
   local queue = is_put and ch.puts or not is_put and ch.takes
-  if queue and queue.n >= MOST and not ch.closes_itself then no_room(ch, MOST, is_put) end
+  if queue and queue.n >= MOST and not ch.closes_itself then raise("%s: %d %s", label(ch), MOST, TOO_MANY[is_put]) end
 end
 
 -- * A go block that was cancelled gets the reason as an error: from the operation in which it waits, or else from its
@@ -768,9 +735,9 @@ local function check_can_wait(what, ch)
   if threads then go = running()
   elseif go and go.co ~= co_running() then cannot_wait(what, PLACE.elsewhere) end
   if go then
-    local f = is_5_1 and find_c(ch and 5 or 4) -- take and put call wait_to_take and wait_to_put as tail calls
-    if f or isyieldable and not isyieldable() then
-      cannot_wait(what, (f == pcall or f == xpcall) and PLACE.pcall or PLACE.c)
+    local f = must_try and not threads and find_c(refusal and ch and 5 or 4) -- 5.1 counts wait_to_take's tail call
+    if f and not pcall(co_yield, PROBE) or isyieldable and not isyieldable() then
+      cannot_wait(what, refusal and (f == pcall or f == xpcall) and PLACE.pcall or PLACE.c)
     end
     if go.on then raise_cancelled(go) end
   end
@@ -879,11 +846,6 @@ local function sleep(go, deadline)
   go.on = { deadline = deadline, go = go }
   add_timer(go.on)
 end
-local function begin_timeout(ch, deadline)
-  ch.closes_itself, ch.timer = true, { deadline = deadline, ch = ch }
-  add_timeout(ch.timer)
-  add_timer(ch.timer)
-end
 -- * Timers fire in the order of their deadlines, and those with the same deadline in the order in which they were set:
 --   in a simulation before the next go block runs, otherwise after 16 more at most. [runnel]
 function look()
@@ -915,13 +877,11 @@ end
 --   gives the first result of the function, if it is not nil, and closes. [core.async]
 local ids = 0
 local function spawn(f, ...)
-  local body, n = f, select("#", ...)
-  if n > 0 then
-    local arguments = { ... }
-    function body() return f(unpack(arguments, 1, n)) end
-  end
+  local body, named, arguments = f, f, select("#", ...) > 0 and pack(...)
+  if arguments then function body() return f(unpack(arguments, 1, arguments.n)) end end
+  while type(named) ~= "function" do named = getmetatable(named).__call end -- an object that can be called
   ids = ids + 1
-  local go = setmetatable({ body, id = ids, f = f, co = false, on = false, next = false, prev = false,
+  local go = setmetatable({ body, id = ids, f = named, co = false, on = false, next = false, prev = false,
     is_closed = false, takes = false }, chan)
   if threads then
     threads.spawn(function() run_thread(go) end, go)
@@ -1020,12 +980,14 @@ local function run_next()
   local co, f = go.co, nil
   if not co then
     if go.callback then return call_back(go.callback, go.ch, go[1], go.err) end
-    co, f = new_coroutine(), go[1]
+    co, f = idle[n_idle] or co_create(loop), go[1]
+    if n_idle > 0 then idle[n_idle], n_idle = nil, n_idle - 1 end
     go.co, go[1] = co, false
   end
   if go.on then go.on.vain = 0 end
   current = go
   local ok, how, a, b, c = co_resume(co, f)
+  while how == PROBE do ok, how, a, b, c = co_resume(co) end
   current = false
   if HOW[how] then
     how(go, a, b, c)
@@ -1042,7 +1004,7 @@ local function run_next()
   elseif ok then
     how = how == DIES and go.on.reason or YIELDED
   elseif refusal and how == refusal then
-    how = line_of(co) .. ": " .. impossible("the go block", is_5_1 and PLACE.iterator or PLACE.c)
+    how = line_of(co) .. ": " .. impossible("the go block", PLACE.iterator)
   end
   local trace = traceback(co)
   if co_close then co_close(co) end -- closes the go block's <close> variables
@@ -1050,43 +1012,38 @@ local function run_next()
 end
 
 -- * When no go block is ready, the scheduler waits until the next timer is due; a simulation jumps there. [runnel]
-do
+local function is_ready() return not not world.first end
 -- Returns false if nothing is timed, and nothing can come.
 local function wait_for_turn(is_awaited)
-  local has_turned, till = take_turn(first_timer())
-  if has_turned then return true
+  local timer, untaken, turn = first_timer(), world.untaken[1], not world.time and host.turn
+  local till = timer and timer.deadline
+  if untaken and (till and untaken.deadline < till or turn and not till) then till = untaken.deadline end
+  if turn then return turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil or is_ready()
   elseif till and world.time then world.time = till
   elseif till then host.sleep(till - M.now())
-  elseif world.untaken[1] and is_awaited then report_untaken(huge) -- often the cause of a deadlock
+  elseif untaken and is_awaited then report_untaken(huge) -- often the cause of a deadlock
   else return false end
   return true
 end
 -- Runs go blocks while target[key] is true. Returns false if nothing is ready and no timer is set.
-local function drive(target, key, is_awaited)
-  local turns = 0
-  while target[key] do
+function run_while(target, key, is_awaited)
+  local outer, turns, goes_on = is_driving, 0, true
+  is_driving = true
+  while goes_on and target[key] do
     if turns == 0 or not world.first then
       look()
       turns = world.time and 1 or MOST_TURNS
     end
-    if not target[key] then return true end
-    if world.first then
+    if target[key] and world.first then
       turns = turns - 1
       run_next()
-    elseif not wait_for_turn(is_awaited) then
-      return false
+    elseif target[key] then
+      goes_on = wait_for_turn(is_awaited)
     end
   end
-  return true
-end
-function run_while(target, key, is_awaited)
-  local outer = is_driving
-  is_driving = true
-  local is_over = drive(target, key, is_awaited)
   is_driving = outer
   if world.first or world.timers.n > 0 then kick() end -- the host's loop goes on with them
-  return is_over
-end
+  return goes_on
 end
 
 -- ==== what programs call ====
@@ -1501,7 +1458,7 @@ function M.go(f, ...)
   if not is_callable(f) then
     raise("go: a function expected, got %s; to call f(...) in a go block, write rn.go(f, ...)", got(f, "go"))
   end
-  return spawn(type(f) == "function" and f or function(...) return f(...) end, ...)
+  return spawn(f, ...)
 end
 
 ---Cancels a go block. Returns whether there was something to cancel.
@@ -1539,8 +1496,12 @@ function M.timeout(ms)
   if not world.time then deadline = -floor(-deadline) end -- or else no two requests would share a channel
   local ch = find_timeout(deadline)
   if not ch then
+    local timer, number = { deadline = deadline }, floor(deadline / WINDOW)
     ch = new_chan("none", 0)
-    begin_timeout(ch, deadline)
+    ch.closes_itself, ch.timer, timer.ch = true, timer, ch
+    local window = world.pending[number] or { earliest = timer }
+    window.latest, world.pending[number] = timer, window
+    add_timer(timer)
   end
   return ch
 end
@@ -1579,10 +1540,7 @@ local function run_main(what, f, ...)
   local outer = world.main
   local go = spawn(f, ...)
   local body = go[1]
-  go[1] = function()
-    local function keep(...) results = { n = select("#", ...), ... } end
-    keep(body())
-  end
+  go[1] = function() results = pack(body()) end
   world.main = go
   while not run_while(go, "f", true) do
     local message = deadlock(what)
@@ -2344,7 +2302,6 @@ function M.scope(f, opts)
   end
   local go, failures, timer, last = check_can_wait "scope", 0, nil, nil
   local s = setmetatable({ members = {}, n = 0, living = 0, idle = new_chan("none", 0) }, Scope)
-  local function keep(...) s.results = { n = select("#", ...), ... } end
   local function expire()
     local others = s.living - (s.members[1] and 1 or 0)
     local text = others == 1 and "1 go block" or others .. " go blocks"
@@ -2354,7 +2311,7 @@ function M.scope(f, opts)
     fail(s, s.late)
     cancel_all(s, s.late)
   end
-  add_member(s, function() keep(f(s)) end)
+  add_member(s, function() s.results = pack(f(s)) end)
   if timeout then
     timer = { deadline = M.now() + timeout, call = expire }
     add_timer(timer)

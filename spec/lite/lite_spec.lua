@@ -66,7 +66,6 @@ describe("runnel.lite", function()
           assert.equal("waits", result, place .. ", " .. operation)
         else
           local what, instead = operation, "do it before that call"
-          if interpreter == "lua5.2" then what = "the go block" end
           if interpreter == "lua5.1" then
             if place:find "pcall" then instead = "take its result and error: rn%.go%(f%):take%(%)" end
             if not place:find "pcall" and not IN_C[place] then
@@ -81,6 +80,25 @@ describe("runnel.lite", function()
       assert.matches("\nis taken\n$", lines)
     end)
   end
+
+  it("names an object that can be called, and that fails or waits, by the place of its __call", function()
+    local rn = require "runnel.lite"
+    local object = setmetatable({}, { __call = function(_, value)
+      if value == 1 then error "bad" end
+      rn.chan():take()
+    end })
+    local line = debug.getinfo(getmetatable(object).__call, "S").linedefined
+    rn.sim.run(function()
+      local _, err = rn.pmap(1, object, { 1 }):take()
+      assert.equal(("spec/lite/lite_spec.lua:%d: bad"):format(line + 1), err)
+    end)
+    local ok, message = pcall(rn.sim.run, function()
+      rn.go(object, 2)
+      rn.chan():take()
+    end)
+    assert.is_false(ok)
+    assert.matches(("(spec/lite/lite_spec.lua:%d): take on "):format(line), message, 1, true)
+  end)
 
   it("leaves no waiter behind in a quiet channel", function()
     local lite = require "runnel.lite"

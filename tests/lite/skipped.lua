@@ -689,7 +689,6 @@ local FEW_VALUES = "a call has at most some thousand values in this Lua"
 local PLACE_OF_NUMBER = "error adds a place to a number in this Lua"
 local FLOATS = "numbers are floats in this Lua"
 local ONE_HOOK = "LuaJIT has one hook for all coroutines, that of the runner"
-local LATE_REFUSAL = "this Lua tells only when it yields that it cannot"
 -- LuaJIT calls it if it was built so.
 local HAS_LENGTH = #setmetatable({}, { __len = function() return 1 end }) == 1
 local ALTS_WITH_LENGTH = HAS_LENGTH and {} or { luajit = LENGTH, ["5.1"] = LENGTH }
@@ -711,8 +710,6 @@ local VERSIONS = {
     ["cancel of a go block that waits in a loop over a channel raises it although its channels keep the block alive"] =
       of_5_1(REFUSED),
     ["cancel from elsewhere works in a finalizer"] = { luajit = NO_GC, ["5.1"] = NO_GC },
-    ["cancel of a go block that does not wait keeps the error while the go block is where it cannot wait"] =
-      { ["5.2"] = LATE_REFUSAL },
   },
   ["spec/core/go_spec.lua"] = {
     ["go arguments and results passes ten thousand arguments"] = { luajit = FEW_VALUES, ["5.1"] = FEW_VALUES },

@@ -19,20 +19,30 @@ function pages.read(path)
   return file:read "a"
 end
 
+---The blocks of indented code, without their indent.
+---@param path string
+---@return string[]
+function pages.blocks(path)
+  local blocks, lines = {}, {}
+  for line in (pages.read(path) .. "\nend"):gmatch "([^\n]*)\n?" do
+    if line:find "^    " or line == "" then
+      lines[#lines + 1] = line:sub(5)
+    else
+      local block = table.concat(lines, "\n"):gsub("^\n+", ""):gsub("\n+$", "")
+      if block ~= "" then blocks[#blocks + 1] = block .. "\n" end
+      lines = {}
+    end
+  end
+  return blocks
+end
+
 ---The block of indented code that has a text, without its indent.
 ---@param path string
 ---@param text string
 ---@return string
 function pages.block(path, text)
-  local lines = {}
-  for line in (pages.read(path) .. "\nend"):gmatch "([^\n]*)\n?" do
-    if line:find "^    " or line == "" then
-      lines[#lines + 1] = line:sub(5)
-    else
-      local block = table.concat(lines, "\n"):gsub("^\n+", ""):gsub("\n+$", "") .. "\n"
-      if block:find(text, 1, true) then return block end
-      lines = {}
-    end
+  for _, block in ipairs(pages.blocks(path)) do
+    if block:find(text, 1, true) then return block end
   end
   error(path .. " has no code with " .. text)
 end
