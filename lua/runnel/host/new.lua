@@ -255,5 +255,5 @@ return function(path, ...)
     make_folder(target:match "^(.*)/")
     write(target, (FILES[file]:gsub("NAME", name)))
   end
-  print(("%s is there. Try:\n\n    cd %s\n    make\n    make test"):format(path, path))
+  print(("%s is there. Try:\n\n    cd %s\n    make\n    make test   # needs busted"):format(path, path))
 end
