@@ -365,10 +365,11 @@ $(BUILD)/runnel.pc: csrc/librunnel/runnel.pc.in csrc/capi/runnel.h Makefile .FOR
 -include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d)
 
 .PHONY: env
-env: ## print the variables with which Lua uses this tree: eval "$(make -s env)"
+env: ## print the variables with which runnel and Lua use this tree: eval "$(make -s env)"
 	@echo "export LUA_PATH='$(LUA_PATH)'"
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 	@echo "export RUNNEL='$(RUNNEL)'"
+	@echo "export PATH='$(patsubst %/,%,$(dir $(RUNNEL)))':\"\$$PATH\""
 
 include bench/bench.mk
 

@@ -43,6 +43,7 @@ describe("the Makefile #heavy", function()
       RUNNEL = "/build/nothing/bin/runnel" } do
       assert.matches(("export %s='/[^\n]*%s'\n"):format(name, value), printed)
     end
+    assert.matches("export PATH='/[^\n]*/build/nothing/bin':\"$PATH\"\n", printed)
   end)
 
   -- CC=true finds every header, CC=false none.

@@ -40,10 +40,21 @@ describe("a driver whose library is missing", function()
         package.cpath = ""
         print(pcall(function() require "%s" end))
       ]]):format(module))
-      assert.matches("^false\t[^\n]+:4: the library runnel%.[^\n]+ is needed here %(install " .. what
+      assert.matches("^false\t[^\n]+:4: the library runnel%.[^\n]+ is needed here %(install the package lua%-runnel, " .. what
         .. " headers, on Debian lib[^\n]*%-dev, and then runnel again with make install%): it is not installed\n$",
         output)
     end
+  end)
+
+  it("says what to do about a server that was not built", function()
+    local output = stage.script [[
+      package.cpath = package.cpath:match "[^;]*/%?%.so" -- of the tree, for the core
+      require "runnel.core"
+      package.cpath = ""
+      print(pcall(function() return require "runnel.http".serve end))
+    ]]
+    assert.matches("^false\t[^\n]+:4: the library runnel.http.core is needed here %(install the package lua%-runnel, "
+      .. "LuaRocks' runnel, or runnel again with make install%): it is not installed\n$", output)
   end)
 
   it("says why an installed library cannot be loaded", function()

@@ -17,6 +17,13 @@ describe("runnel test", function()
     return result.out:match "[^\n]* pending", failed, result
   end
 
+  it("says in one line that busted is missing", function()
+    dir:write("some_spec.lua", "")
+    local result = process.run(dir.path, ("LUA_PATH=/nowhere/?.lua %s test some_spec.lua"):format(runnel))
+    assert.same({ 1, "", "runnel test needs busted (Debian's lua-busted, LuaRocks' busted); no folder of package.path "
+      .. "has it\n" }, { result.status, result.out, result.err })
+  end)
+
   -- A go block raises: where it is started -> the lines of the spec, and the tests that have errors.
   local PLACES = {
     { "a test that does not wait", [[

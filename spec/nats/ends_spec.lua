@@ -185,7 +185,7 @@ describe("a program with connections to NATS", function()
       print(ok, message)
     ]])
     local result = process.run(dir.path, LUA .. " program.lua")
-    assert.matches("program.lua:3: the library runnel.nats.core is needed here %(install LuaRocks' runnel%-nats, or "
-      .. "libnats.*%): it is not installed", result.out)
+    assert.matches("program.lua:3: the library runnel.nats.core is needed here %(install the package "
+      .. "lua%-runnel, LuaRocks' runnel%-nats, or libnats.*%): it is not installed", result.out)
   end)
 end)

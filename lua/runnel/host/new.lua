@@ -195,6 +195,7 @@ Prints the most frequent words of files, or of standard input. It begins as `run
     make check                       # what CI runs: also luacheck, and the executable
     make build                       # one executable file without runnel: build/NAME
     make image                       # an image of it: needs docker, or CONTAINER=podman
+    make RUNNEL=path/to/runnel       # if runnel is not in a folder of PATH
     runnel --monitor main.lua        # with a page that shows its go blocks and channels
 
 | file | what is in it |
@@ -209,6 +210,9 @@ Prints the most frequent words of files, or of standard input. It begins as `run
 | `.github/workflows/ci.yml` | what CI runs for each change: set the variable RUNNEL_REPOSITORY there |
 ]],
 }
+
+-- What folders with other names are for.
+local TAKEN <const> = { build = "what make builds", runnel = "runnel's own modules", spec = "the specs" }
 
 local function fail(message, ...)
   io.stderr:write("runnel new: ", message:format(...), "\n")
@@ -241,7 +245,7 @@ return function(path, ...)
   if not name or not name:find "^%l[%l%d_-]*$" then
     fail("%s: a name of small letters, digits, - and _ expected, which begins with a letter", path)
   end
-  if name == "runnel" or name == "spec" then fail("%s: the project needs another name", name) end
+  if TAKEN[name] then fail("%s: the project needs another name: its folder %s is for %s", name, name, TAKEN[name]) end
   if os.rename(path, path) then fail("%s exists already", path) end
   local paths = {}
   for file in pairs(FILES) do paths[#paths + 1] = file end
@@ -251,5 +255,5 @@ return function(path, ...)
     make_folder(target:match "^(.*)/")
     write(target, (FILES[file]:gsub("NAME", name)))
   end
-  print(("%s is there. Try:\n\n    cd %s\n    make\n    make test"):format(path, path))
+  print(("%s is there. Try:\n\n    cd %s\n    make\n    make test   # needs busted"):format(path, path))
 end

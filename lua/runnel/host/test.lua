@@ -136,8 +136,10 @@ end
 ---@param ... string busted's arguments
 return function(...)
   if not found then
-    error("runnel test needs busted, where package.path finds it (Debian's lua-busted, LuaRocks' busted):\n"
-      .. tostring(runner), 0)
+    local is_missing = tostring(runner):find "^module 'busted.runner' not found"
+    io.stderr:write("runnel test needs busted (Debian's lua-busted, LuaRocks' busted)",
+      is_missing and "; no folder of package.path has it\n" or ":\n" .. tostring(runner) .. "\n")
+    os.exit(1)
   end
   if ... == nil and not is_there "spec" and not is_there ".busted" then
     io.stderr:write("runnel test: which files? Name them, as in: runnel test spec/main_spec.lua\n"

@@ -14,13 +14,14 @@ local answer = require "runnel.http.answer"
 local check = require "runnel.internal.check"
 local current = require "runnel.internal.world"
 local guard = require "runnel.internal.guard"
+local need = require "runnel.internal.need"
 local request = require "runnel.http.request"
 local sign = require "runnel.internal.sign"
 local term = require "runnel.internal.sigterm"
 local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
 
-local lib = core.internal.require "runnel.http.core"
+local lib = need("runnel.http.core")
 
 local cancel, chan = core.cancel, core.chan
 

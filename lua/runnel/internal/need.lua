@@ -7,7 +7,7 @@ local core = require "runnel.core"
 local LIBRARY = debug.getinfo(1, "S").source:gsub("internal/need%.lua$", "")
 
 -- What to do about a C module of this library.
-local BUILD = "install LuaRocks' %s, or %srunnel again with make install"
+local BUILD = "install the package lua-runnel, LuaRocks' %s, or %srunnel again with make install"
 
 ---@param library string the name to require
 ---@param packages? string which packages to install, for the error message; for a C module of this library, what it is
@@ -26,7 +26,10 @@ local function need(library, packages)
     info = debug.getinfo(level, "S")
   end
   local part = library:match "^runnel%.(%w+)%." -- nats
-  if part then packages = BUILD:format("runnel-" .. part, packages and packages .. ", and then " or "") end
+  if part then
+    local rock = library == "runnel.http.core" and "runnel" or "runnel-" .. part
+    packages = BUILD:format(rock, packages and packages .. ", and then " or "")
+  end
   local why = tostring(found)
   if why:find("^module '" .. library:gsub("%p", "%%%0") .. "' not found") then
     why = why:match "it is not in this program[^\n]*" or "it is not installed" -- csrc/host/bundle/carried.c
