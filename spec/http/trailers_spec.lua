@@ -121,6 +121,9 @@ describe("trailers of http.serve", function()
     end))
     local trailers = { ["x-sum"] = "294", ["x-text"] = "a b" }
     assert.same(trailers, assert(http.get(server.url)).trailers)
+    local fields = {}
+    for name, value in pairs(assert(http.get(server.url))) do fields[name] = value end
+    assert.same(trailers, fields.trailers)
     for _, path in ipairs { "text", "long" } do assert.same({}, assert(http.get(server.url .. path)).trailers) end
     local pieces, head = http.stream(server.url .. "wait")
     goes_on:put(true)
