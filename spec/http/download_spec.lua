@@ -2,6 +2,7 @@
 
 local both = require "spec.support.in_world" (it)
 local http_stage = require "spec.support.http.http_stage"
+local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
 local search = require "spec.support.search"
@@ -206,7 +207,7 @@ describe("http.download", function()
 
   both("ends a try in which the server sends nothing, and goes on", function()
     with_server({ text = OLD, tag = '"1"', holds = 30000 }, function(url, path, file, asked)
-      local _, err = http.download(url, path, { idle = 50 })
+      local _, err = http.download(url, path, { idle = 50 * patience.factor() })
       assert.is_true(rn.is_timeout(err))
       file.holds = nil
       assert(http.download(url, path))
