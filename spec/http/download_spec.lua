@@ -36,7 +36,8 @@ end
 
 -- Answers as a server of one file does. `file`: `text`, `tag`, `more`: headers; `cut`: after how many bytes the
 -- connection ends; `holds`: after how many no more come; `ignores`: "range" or "if-range", or "start": it begins
--- elsewhere; `total`: what it says is the whole length; `status`: that and nothing else. Notes in `asked` from where each request wants the file.
+-- elsewhere; `total`: what it says is the whole length; `status`: that and nothing else. Notes in `asked` from
+-- where each request wants the file.
 local function serving(file, asked)
   return function(req)
     local range, condition = req.headers.range, req.headers["if-range"]
