@@ -134,6 +134,31 @@ describe("http.proxy", function()
     assert.same({ ["x-sum"] = "7", ["x-other"] = "8" }, res.trailers)
   end)
 
+  it("waits for as long as its option idle says, in a simulated world", function()
+    for idle, expected in pairs { [1000] = 504, [false] = 200 } do
+      local status
+      sim.run(function()
+        local world = sim.world()
+        world:host("behind", function()
+          assert(http.serve(80, function()
+            rn.sleep(60000)
+            return 200
+          end, { host = "0.0.0.0", timeout = 120000 }))
+        end)
+        world:host("front", function()
+          assert(http.serve(80, http.proxy("http://behind", { idle = idle, on_error = function(_, _, n) return n end }),
+            { host = "0.0.0.0", timeout = 120000 }))
+        end)
+        world:host("client", function()
+          rn.sleep(1)
+          status = assert(http.get "http://front/").status
+        end)
+        world:run(200000)
+      end)
+      assert.equal(expected, status)
+    end
+  end)
+
   -- What a client gets from a proxy before a server that sends these bytes; and what the server gets.
   local function through(answer, headers, first)
     local asked = ""
@@ -293,7 +318,7 @@ describe("http.proxy", function()
       local out = rn.chan()
       rn.go(function() out:put "piece" end)
       return 200, nil, out
-    end, { idle = 200 })
+    end, { idle = 200 * patience.factor() })
     local body = rn.chan()
     local pieces = http.stream(front.url .. "slow", { body = body })
     for _ = 1, 5 do
