@@ -2,6 +2,7 @@
 
 local both = require "spec.support.in_world" (it)
 local http_stage = require "spec.support.http.http_stage"
+local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
 local search = require "spec.support.search"
@@ -35,7 +36,8 @@ end
 
 -- Answers as a server of one file does. `file`: `text`, `tag`, `more`: headers; `cut`: after how many bytes the
 -- connection ends; `holds`: after how many no more come; `ignores`: "range" or "if-range", or "start": it begins
--- elsewhere; `status`: that and nothing else. Notes in `asked` from where each request wants the file.
+-- elsewhere; `total`: what it says is the whole length; `status`: that and nothing else. Notes in `asked` from
+-- where each request wants the file.
 local function serving(file, asked)
   return function(req)
     local range, condition = req.headers.range, req.headers["if-range"]
@@ -47,7 +49,7 @@ local function serving(file, asked)
     local is_valid = file.ignores == "if-range" or condition == file.tag or condition == headers["Last-Modified"]
     if range and is_valid and file.ignores ~= "range" then
       from, status = asked[#asked] + (file.ignores == "start" and 1 or 0), 206
-      headers["Content-Range"] = ("bytes %d-%d/%d"):format(from, #text - 1, #text)
+      headers["Content-Range"] = ("bytes %d-%d/%d"):format(from, #text - 1, file.total or #text)
     end
     local body = rn.chan()
     rn.go(function()
@@ -123,6 +125,8 @@ describe("http.download", function()
     ["begins anew if the state is damaged"] = { path = function(path)
       write(path .. ".part.state", read(path .. ".part.state"):sub(1, -2))
     end, asked = { "all" }, text = OLD },
+    ["begins anew if what has come was compressed"] = { first = { more = { ["Content-Encoding"] = "gzip" } },
+      server = { more = false }, asked = { "all" }, text = OLD },
     ["begins anew for another URL"] = { query = "?b", asked = { "all" }, text = OLD },
   } do
     both(name, function()
@@ -143,9 +147,21 @@ describe("http.download", function()
         if not case.text then return assert.matches("the status is 416", err) end
         assert.is_true(read(path) == case.text)
         assert.same({ #OLD, asked[2] == nil and res.status == 206 and 30000 or 0 }, { res.bytes, res.resumed })
+        assert.same({}, { read(path .. ".part"), read(path .. ".part.state") })
       end)
     end)
   end
+
+  both("is an error if more comes than the whole file should have", function()
+    with_server({ text = OLD, tag = '"1"', cut = 30000 }, function(url, path, file)
+      http.download(url, path)
+      file.cut, file.total = nil, #OLD - 10
+      local res, err = http.download(url, path)
+      assert.is_nil(res)
+      assert.match(": 80000 bytes have come of 79990$", err)
+      assert.is_nil(read(path))
+    end)
+  end)
 
   both("goes on in its next try, as often as it may", function()
     with_server({ text = OLD, tag = '"1"', cut = 30000 }, function(url, path, _, asked)
@@ -192,7 +208,7 @@ describe("http.download", function()
 
   both("ends a try in which the server sends nothing, and goes on", function()
     with_server({ text = OLD, tag = '"1"', holds = 30000 }, function(url, path, file, asked)
-      local _, err = http.download(url, path, { idle = 50 })
+      local _, err = http.download(url, path, { idle = 50 * patience.factor() })
       assert.is_true(rn.is_timeout(err))
       file.holds = nil
       assert(http.download(url, path))

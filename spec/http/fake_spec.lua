@@ -23,6 +23,19 @@ describe("http.fake", function()
       res:json() })
   end)
 
+  it("may send early hints, and trailers behind a body whose length is unknown", function()
+    http.fake(function(req)
+      req:hints { Link = { "</a>", "</b>" } }
+      req:trailer("X-Sum", 7)
+      return 200, { ["Content-Length"] = req.path == "/long" and 1 or nil }, rn.to_chan { "x" }
+    end)
+    local all = {}
+    local function hints(headers) all[#all + 1] = headers.link end
+    assert.same({ ["x-sum"] = "7" }, assert(http.get("http://a/", { hints = hints })).trailers)
+    assert.same({}, assert(http.get("http://a/long", { hints = hints })).trailers)
+    assert.same({ "</a>, </b>", "</a>, </b>" }, all)
+  end)
+
   it("may fail, be slow, and send what is too long", function()
     sim.run(function()
       http.fake(function(req)

@@ -75,7 +75,8 @@ describe("req:form", function()
   end)
 
   it("has no path in the name of a file", function()
-    for sent, expected in pairs { ["../../etc/passwd"] = "passwd", [".."] = "", ["a/"] = "", ["x\\\"y"] = 'x"y' } do
+    for sent, expected in pairs { ["../../etc/passwd"] = "passwd", ["."] = "", [".."] = "", ["a/"] = "",
+      ["x\\\"y"] = 'x"y' } do
       local files = {}
       assert(form_of(MULTIPART, file("f", sent, "") .. "--b--", { file = keep(files) }))
       assert.equal(expected, files[1][2])

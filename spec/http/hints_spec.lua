@@ -74,6 +74,37 @@ describe("req:hints", function()
     assert.equal("text", assert(http.get(server.url)).body) -- without the option
   end)
 
+  both("sends nothing once the response has begun", function()
+    local server <close> = assert(http.serve(0, function(req)
+      local out = rn.chan()
+      rn.go(function()
+        out:put "a"
+        req:hints { Link = LINK }
+        out:put "b"
+        out:close()
+      end)
+      return 200, nil, out
+    end))
+    local hints = 0
+    assert.equal("ab", assert(http.get(server.url, { hints = function() hints = hints + 1 end })).body)
+    assert.equal(0, hints)
+  end)
+
+  it("is told from other statuses before the response, and one without headers is empty", function()
+    local port = http_stage.serve(function(conn)
+      local input = conn:read()
+      repeat until input:take():find "\r\n\r\n$"
+      conn:write("HTTP/1.1 102 Processing\r\nX-A: 1\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 103 Early Hints\r\n"
+        .. "X-B: 2\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-C: 3\r\n\r\nab")
+    end)
+    local all = {}
+    local res = assert(http.get(("http://127.0.0.1:%d/"):format(port), { hints = function(headers)
+      for name, value in pairs(headers) do all[name] = value end
+    end }))
+    assert.same({ ["x-b"] = "2" }, all)
+    assert.same({ "ab", "3" }, { res.body, res.headers["x-c"] })
+  end)
+
   both("ends the request if the function of the option hints raises", function()
     local server <close> = assert(http.serve(0, function(req)
       req:hints { Link = LINK }

@@ -134,6 +134,31 @@ describe("http.proxy", function()
     assert.same({ ["x-sum"] = "7", ["x-other"] = "8" }, res.trailers)
   end)
 
+  it("waits for as long as its option idle says, in a simulated world", function()
+    for idle, expected in pairs { [1000] = 504, [false] = 200 } do
+      local status
+      sim.run(function()
+        local world = sim.world()
+        world:host("behind", function()
+          assert(http.serve(80, function()
+            rn.sleep(60000)
+            return 200
+          end, { host = "0.0.0.0", timeout = 120000 }))
+        end)
+        world:host("front", function()
+          assert(http.serve(80, http.proxy("http://behind", { idle = idle, on_error = function(_, _, n) return n end }),
+            { host = "0.0.0.0", timeout = 120000 }))
+        end)
+        world:host("client", function()
+          rn.sleep(1)
+          status = assert(http.get "http://front/").status
+        end)
+        world:run(200000)
+      end)
+      assert.equal(expected, status)
+    end
+  end)
+
   -- What a client gets from a proxy before a server that sends these bytes; and what the server gets.
   local function through(answer, headers, first)
     local asked = ""
@@ -152,7 +177,7 @@ describe("http.proxy", function()
 
   local CHUNKED <const> = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
 
-  it("passes on trailers that the client wants or the response announces, but none that a message is read by", function()
+  it("passes on trailers that are wanted or announced, but none by which a message is read", function()
     local answer = CHUNKED .. "Connection: X-Named\r\nTrailer: X-A, X-Named, Content-Length, Set-Cookie\r\n\r\n"
       .. "1\r\nx\r\n0\r\nX-A: 1\r\nX-Named: 2\r\nContent-Length: 9\r\nX-B: 3\r\nTransfer-Encoding: chunked\r\n"
       .. "Set-Cookie: a=b\r\nKeep-Alive: 4\r\nAuthorization: 5\r\nX-C: a\1b\r\nX-A : 6\r\nConnection: X-B\r\n"
@@ -171,7 +196,7 @@ describe("http.proxy", function()
     assert.is_nil(select(2, through(answer, "TE: trailers;q=0\r\n")):find "\r\nte: ")
   end)
 
-  it("passes on early hints without what is for one connection, drops malformed ones, and HTTP/1.0 gets none", function()
+  it("passes on early hints without what is for one connection, no malformed ones, and none to HTTP/1.0", function()
     local hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nX-A: 1\r\nConnection: X-A\r\nContent-Length: 3\r\n\r\n"
       .. "HTTP/1.1 103 Early Hints\r\nX-A: a\1b\r\n\r\n"
     local answer = hints .. "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Type: x\r\n\r\ntext"
@@ -293,7 +318,7 @@ describe("http.proxy", function()
       local out = rn.chan()
       rn.go(function() out:put "piece" end)
       return 200, nil, out
-    end, { idle = 200 })
+    end, { idle = 200 * patience.factor() })
     local body = rn.chan()
     local pieces = http.stream(front.url .. "slow", { body = body })
     for _ = 1, 5 do

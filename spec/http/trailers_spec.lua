@@ -121,6 +121,9 @@ describe("trailers of http.serve", function()
     end))
     local trailers = { ["x-sum"] = "294", ["x-text"] = "a b" }
     assert.same(trailers, assert(http.get(server.url)).trailers)
+    local fields = {}
+    for name, value in pairs(assert(http.get(server.url))) do fields[name] = value end
+    assert.same(trailers, fields.trailers)
     for _, path in ipairs { "text", "long" } do assert.same({}, assert(http.get(server.url .. path)).trailers) end
     local pieces, head = http.stream(server.url .. "wait")
     goes_on:put(true)
@@ -157,13 +160,41 @@ describe("trailers of http.serve", function()
     assert.is_nil(res.headers["x-c"])
   end)
 
+  it("of a response, and early hints, come over HTTP/2, too, and pass http.proxy", function()
+    local tls = require "spec.support.tls"
+    if not tls.has "node" or not tls.has "openssl" then return pending "node or openssl is not installed" end
+    local folder <close> = tls.folder()
+    local node <close> = require("runnel.uv").spawn { "node", "-e", ([[
+      const read = (name) => require("fs").readFileSync("%s/" + name)
+      const server = require("http2").createSecureServer({ key: read("key"), cert: read("cert") })
+      server.on("stream", (stream) => {
+        stream.additionalHeaders({ ":status": 103, link: "</a>" })
+        stream.respond({ ":status": 200 }, { waitForTrailers: true })
+        stream.on("wantTrailers", () => stream.sendTrailers({ "x-sum": "7" }))
+        stream.end("hello")
+      })
+      server.listen(0, "127.0.0.1", () => console.log(server.address().port))]]):format(folder.path), stdout = "lines" }
+    local url = "https://localhost:" .. node.stdout:take()
+    local front <close> = assert(http.serve(0, http.proxy(url, { cainfo = folder.path .. "/ca" })))
+    local cases = { { url, { cainfo = folder.path .. "/ca" } }, { front.url, { headers = { TE = "trailers" } } } }
+    for _, case in ipairs(cases) do
+      local link
+      case[2].hints = function(headers) link = headers.link end
+      local res = assert(http.get(case[1], case[2]))
+      assert.same({ "hello", "</a>", { ["x-sum"] = "7" } }, { res.body, link, res.trailers })
+    end
+    http.close_idle()
+    node:kill "kill"
+    node.exit:take()
+  end)
+
   it("are refused if they would change how a message is read", function()
     local problems = {}
     local server <close> = assert(http.serve(0, function(req)
       for _, name in ipairs { "Content-Length", "transfer-encoding", "Set-Cookie", "a b", "" } do
         raises("^trailer: the name of a field", function() req:trailer(name, "x") end)
       end
-      for _, value in ipairs { "a\r\nb: c", "\0", {}, true } do
+      for _, value in ipairs { "a\r\nb: c", "\0", "a\127", {}, true } do
         raises("^trailer: X: a string without control", function() req:trailer("X", value) end)
       end
       problems[1] = true

@@ -95,6 +95,27 @@ describe("http.within", function()
     end)
   end)
 
+  it("lets a WebSocket go on for longer than its timeout, in a simulated world", function()
+    if not pcall(function() return http.websocket end) then return pending "there is no WebSocket" end
+    sim.run(function()
+      local world, got = sim.world(), nil
+      world:host("server", function()
+        assert(http.serve(80, http.within(function(req)
+          local conn = assert(req:websocket())
+          rn.sleep(5000)
+          conn:write "late"
+        end, { timeout = 1000 }), { host = "0.0.0.0" }))
+      end)
+      world:host("client", function()
+        rn.yield()
+        local conn <close> = assert(http.websocket "ws://server/")
+        got = conn:read():take()
+      end)
+      world:run(60000)
+      assert.equal("late", got)
+    end)
+  end)
+
   it("passes errors of the function on", function()
     for _, opts in ipairs { { max = 5 }, { timeout = 1000 } } do
       http.fake(http.within(function() error("mine", 0) end, opts))

@@ -151,7 +151,8 @@ local function client(port)
 end
 
 for _ = 1, rounds do
-  local server = assert(http.serve(0, random(2) == 1 and wrapped or serve, { max = 150000, timeout = random(20, 500), idle = random(50, 1000),
+  local server = assert(http.serve(0, random(2) == 1 and wrapped or serve, { max = 150000,
+    timeout = random(20, 500), idle = random(50, 1000),
     max_requests = random(1, 4), max_connections = random(10, 30), reuseport = random(2) == 1 }))
   local clients = {}
   for i = 1, 20 do

@@ -217,10 +217,10 @@ static int transfer_has_room(lua_State *L) {
 }
 
 void calls_open(lua_State *L) {
-  static const luaL_Reg methods[] = {
-      {"cancel", transfer_cancel}, {"feed", transfer_feed},   {"has_room", transfer_has_room},
-      {"head", transfer_head},     {"hints", transfer_hints}, {"response", transfer_response},
-      {"result", transfer_result}, {"take", transfer_take},   {"__close", transfer_cancel},
-      {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"cancel", transfer_cancel},     {"feed", transfer_feed},
+                                     {"has_room", transfer_has_room}, {"head", transfer_head},
+                                     {"hints", transfer_hints},       {"response", transfer_response},
+                                     {"result", transfer_result},     {"take", transfer_take},
+                                     {"__close", transfer_cancel},    {NULL, NULL}};
   handle_open(L, &transfer_type, methods);
 }

@@ -83,7 +83,7 @@ static long status_of(const Transfer *t) {
 
 /* Keeps early hints for Lua. False if they are refused. */
 static bool keep_hints(Transfer *t) {
-  if (!t->wants_hints || bytes_length(&t->head) == 0) return true;
+  if (!t->wants_hints) return true;
   client_lock(t->client);
   bool is_kept = bytes_add(&t->hints, bytes_first(&t->head), bytes_length(&t->head)) && bytes_add(&t->hints, "\n", 1);
   client_unlock(t->client);
