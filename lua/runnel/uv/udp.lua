@@ -70,8 +70,8 @@ end
 
 -- ---- receiving ----
 
--- Makes luv's callback for the socket in a list, which luv keeps after it has stopped: then the list is empty. The system
--- may tell here what became of an earlier datagram: that is for the next send.
+-- Makes luv's callback for the socket in a list, which luv keeps after it has stopped: then the list is empty. The
+-- system may tell here what became of an earlier datagram: that is for the next send.
 local function receiver(list)
   return function(err, data, from)
     local self = list[1]
