@@ -13,8 +13,8 @@ local function numbers(n)
 end
 
 -- Each takes `source`, which makes a channel of N values, and the user's function, which returns its argument. It
--- returns a list of the channels that it feeds: each with how many values must arrive, whether in order, or those of each
--- `key`; perhaps with `check`, which is called at the end.
+-- returns a list of the channels that it feeds: each with how many values must arrive, whether in order, or those of
+-- each `key`; perhaps with `check`, which is called at the end.
 local ops = {}
 
 local function fed(ch, n, in_order) return { ch = ch, n = n or N, in_order = in_order } end

@@ -87,7 +87,28 @@ local abandoned = {
     from:put(1)
     to:take()
   end,
+  latest = function() rn.latest(rn.chan(), 1):tap(rn.chan()):take() end,
+  shield = function() rn.shield(function() rn.chan():take() end) end,
+  supervise = function() rn.supervise { { "parked", function() rn.chan():take() end } } end,
+  keys = function()
+    local from = rn.chan()
+    local out = rn.pmap(2, function() rn.chan():take() end, from, { key = function() return 1 end })
+    from:put(1)
+    from:put(2)
+    out:take()
+  end,
 }
+-- A value waits for room, and the next one is in time.
+for _, name in ipairs { "throttle", "sample", "debounce" } do
+  abandoned[name] = function()
+    local from = rn.chan()
+    rn[name](from, 1)
+    from:put(1)
+    rn.sleep(2)
+    from:put(2)
+    rn.chan():take()
+  end
+end
 local kinds = {}
 for kind in pairs(abandoned) do kinds[#kinds + 1] = kind end
 table.sort(kinds)
@@ -118,7 +139,8 @@ local function abandon(kind, n)
 end
 
 -- Some kinds need many times as much memory as others, so fewer of them are started.
-local weight = { many = 40, pipeline = 20, result = 2, callback = 3, transducer = 2, policy = 2, closed = 2, cycle = 2 }
+local weight = { many = 40, pipeline = 20, result = 2, callback = 3, transducer = 2, policy = 2, closed = 2, cycle = 2,
+  latest = 5, shield = 5, supervise = 20, keys = 100, throttle = 10, sample = 10, debounce = 10 }
 for _, kind in ipairs(kinds) do
   local start = os.clock()
   local n = blocks // #kinds // (weight[kind] or 1)

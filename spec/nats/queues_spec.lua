@@ -279,7 +279,8 @@ describe("queues", function()
     assert(conn:stream("mixed", { storage = "memory" }))
     local values = {
       { "msgpack", { a = { 1, "two" } } }, { "msgpack", "text" }, { "msgpack", ("x"):rep(150) }, { "msgpack", -1.5 },
-      { "json", { b = true } }, { "raw", "wörter" }, { "raw", "ärger" }, { "raw", "k" }, { "raw", "\xc1\xff" }, { "raw", "" },
+      { "json", { b = true } }, { "raw", "wörter" }, { "raw", "ärger" }, { "raw", "k" },
+      { "raw", "\xc1\xff" }, { "raw", "" },
     }
     for _, one in ipairs(values) do
       assert(assert(conn:sink("mixed", { encoding = one[1] })):put(one[2]))

@@ -87,8 +87,8 @@ describe("the messages that wait in a queue of a store", function()
     assert.is_nil(list[2].error)
   end)
 
-  -- A queue with the option `key`, of which a worker has message 1, "ann 1"; 2 and 4 wait behind it. Message 3 has failed,
-  -- and 5 waits behind that.
+  -- A queue with the option `key`, of which a worker has message 1, "ann 1"; 2 and 4 wait behind it. Message 3 has
+  -- failed, and 5 waits behind that.
   local function keyed()
     assert(store:stream "words")
     local sink, began, failed = assert(store:sink "words"), rn.chan(), rn.chan()
@@ -223,7 +223,8 @@ describe("the messages that wait in a queue of a store", function()
       local all = run("waiting", "n")
       assert.matches("number +stored +id +raised +key +value", all)
       assert.matches('\n +2 .* "ann", behind 1 +"ann 2" +%-\n +3 .* "bob" +"bob 3" +no luck', all)
-      assert.matches('^number     5 of words/n, waits behind 3 of its key\n[^\n]*\nkey        "bob"\n', (run("show", "n", "5")))
+      local one = run("show", "n", "5")
+      assert.matches('^number     5 of words/n, waits behind 3 of its key\n[^\n]*\nkey        "bob"\n', one)
       stage:stop()
     end)
 

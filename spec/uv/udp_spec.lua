@@ -151,7 +151,7 @@ describe("uv.udp", function()
     assert.is_true(sender:send("still there", "127.0.0.1", port))
     assert.equal("still there", input:take().data)
     input:close()
-    input = nil
+    input = nil -- luacheck: ignore 311
     for _ = 1, 3 do collectgarbage() end
     rn.sleep(1)
   end)
@@ -246,7 +246,7 @@ describe("uv.udp", function()
     raises("udp: host: an address or a name expected, got 5", function() uv.udp { host = 5 } end)
     raises("send: a host expected, got nothing", function() sock:send "x" end)
     raises("send: port: an integer from 1 to 65535 expected, got 0", function() sock:send("x", "localhost", 0) end)
-    raises("send: port: an integer from 1 to 65535 expected, got 65536", function() sock:send("x", "localhost", 65536) end)
+    raises("send: port: an integer from 1 to 65535 expected, got 65536", function() sock:send("x", "::1", 65536) end)
     raises("send: a string expected, got a table", function() sock:send({}, "localhost", 1) end)
     assert.matches('^uv.udp "udp 127.0.0.1:%d+" %(made at spec/uv/udp_spec.lua:%d+%)$',
       require("runnel.uv.loop").purpose(sock.handle))

@@ -309,6 +309,35 @@ describe("uv.watch", function()
     remove()
   end)
 
+  it("of a tree ends the watches of what is in a folder that is moved away, and no others", function()
+    local path, remove = directory()
+    local elsewhere, remove_elsewhere = directory()
+    assert(os.execute(("mkdir -p %s/a/b/c %s/ab/c"):format(path, path)))
+    local function watches()
+      local n = 0
+      luv.walk(function(handle)
+        if handle:get_type() == "fs_event" and not handle:is_closing() then n = n + 1 end
+      end)
+      return n
+    end
+    local before = watches()
+    local changes = uv.watch(path, { deep = true })
+    local at_first = watches()
+    assert(os.rename(path .. "/a", elsewhere .. "/a"))
+    wait_for_names(changes, "a")
+    assert.is_true(patience.wait_for(function() return watches() == at_first - 3 end))
+    touch(elsewhere .. "/a/b/file")
+    touch(path .. "/ab/c/file")
+    repeat
+      local change = changes:take()
+      assert.not_matches("^a/", change.name)
+    until change.name == "ab/c/file"
+    changes:close()
+    assert.is_true(patience.wait_for(function() return watches() == before end))
+    remove()
+    remove_elsewhere()
+  end)
+
   it("of a tree says which limit of the system is reached, and at which folder", function()
     local path, remove = directory()
     assert(luv.fs_mkdir(path .. "/below", tonumber("700", 8)))

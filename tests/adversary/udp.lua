@@ -1,8 +1,8 @@
--- UDP sockets of simulated hosts, misused: go blocks of two hosts send and take, with wrong arguments too, close sockets
--- and channels that others use, cancel each other, and go on with what is closed.
+-- UDP sockets of simulated hosts, misused: go blocks of two hosts send and take, with wrong arguments too, close
+-- sockets and channels that others use, cancel each other, and go on with what is closed.
 --
--- Wrong arguments must be raised, with the function's name; all else must be returned. Each datagram that comes must have
--- been sent, as a whole, and once unless the network doubles it. In the end all ports are free, and nothing is left. See
+-- Wrong arguments must be raised, with the function's name; all else must be returned. Each datagram that comes must
+-- have been sent, as a whole, and comes once. In the end all ports are free, and nothing is left. See
 -- tests/adversary_support.lua for the arguments.
 
 local rn = require "runnel"
@@ -31,7 +31,8 @@ local function try(what, is_wrong, method, ...)
   end
   local err = results[2]
   if err == "cancelled" then error(err, 0) end
-  assert(is_wrong and type(err) == "string" and err:find(what .. ": ", 1, true), what .. " has raised: " .. tostring(err))
+  local is_told = is_wrong and type(err) == "string" and err:find(what .. ": ", 1, true)
+  assert(is_told, what .. " has raised: " .. tostring(err))
 end
 
 local ops = {}
@@ -104,7 +105,8 @@ end
 
 local function run_host(name, blocks, all)
   return function()
-    local state = { name = name, socks = {}, blocks = {}, sent = 0, got = setmetatable({}, { __mode = "k" }), all = all }
+    local state = { name = name, socks = {}, blocks = {}, sent = 0, all = all }
+    state.got = setmetatable({}, { __mode = "k" })
     local problem
     for i, steps in ipairs(blocks) do
       state.blocks[i] = rn.go(function()

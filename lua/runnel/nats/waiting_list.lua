@@ -21,8 +21,8 @@ local function start_of(queue)
   return (info.delivered and info.delivered.stream_seq or 0) + 1, filter ~= nil and filter ~= "" and filter or ">"
 end
 
--- The bytes of a message as a value. Only jobs say in which encoding they are; others are in that of the connection, JSON,
--- MessagePack or none. What begins as a character of ASCII is no MessagePack, but for small integers.
+-- The bytes of a message as a value. Only jobs say in which encoding they are; others are in that of the connection,
+-- JSON, MessagePack or none. What begins as a character of ASCII is no MessagePack, but for small integers.
 local function value_of(queue, data)
   local job = queue.kind == "jobs" and wire.parse_job(data)
   if job then return encodings[job.encoding].decode(job.bytes) end

@@ -52,6 +52,7 @@ local function call(self, where, method, ...)
   local handle = self.handle
   if not handle then return nil, self.name .. ": the socket is closed" end
   local ok, result, err = pcall(handle[method], handle, ...)
+  if not ok and result == "not enough memory" then error(result, 0) end
   if not ok then return nil, ("%s: EINVAL: %s"):format(where, result) end
   if result then return result end
   return nil, loop.message(err, where)
@@ -69,8 +70,8 @@ end
 
 -- ---- receiving ----
 
--- Makes luv's callback for the socket in a list, which luv keeps after it has stopped: then the list is empty. The system
--- may tell here what became of an earlier datagram: that is for the next send.
+-- Makes luv's callback for the socket in a list, which luv keeps after it has stopped: then the list is empty. The
+-- system may tell here what became of an earlier datagram: that is for the next send.
 local function receiver(list)
   return function(err, data, from)
     local self = list[1]
@@ -220,6 +221,11 @@ local OPTIONS = {
 -- The methods of luv that set some of them.
 local SETTERS = { broadcast = "set_broadcast", loopback = "set_multicast_loop", ttl = "set_multicast_ttl" }
 
+-- A socket that is being made: closed unless that ends well, so that nothing has its port.
+local Opening = { __close = function(self)
+  if self.sock then loop.release(self.sock) end
+end }
+
 ---@class runnel.uv.udp
 local udp = {}
 
@@ -254,18 +260,17 @@ function udp.udp(opts)
     handle = uv.new_udp(), dropped = 0, buffer = opts.buffer or BUFFERED, family = family_of(list[1]),
     name = ("udp %s:%d"):format(host, port),
   }, Udp)
+  local opening <close> = setmetatable({ sock = self }, Opening)
   loop.keep(self.handle, self)
   local ok
   ok, err = call(self, self.name, "bind", list[1], port, { reuseaddr = opts.reuse })
   for option, method in pairs(SETTERS) do
     if ok and opts[option] ~= nil then ok, err = call(self, self.name, method, opts[option]) end
   end
-  if not ok then
-    loop.release(self)
-    return nil, err
-  end
+  if not ok then return nil, err end
   self.name = ("udp %s:%d"):format(host, (select(2, self:address())))
   loop.made(self.handle, "uv.udp", self.name)
+  opening.sock = nil
   return self
 end
 

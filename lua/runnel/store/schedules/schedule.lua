@@ -1,6 +1,6 @@
 ---store:schedule: runs that start at times. The row of a schedule has the time of its last start; each process that has
----its function looks when the next one is, and in one transaction notes it and starts a run whose id is that time. So each
----start is one run, whoever starts it, and however often.
+---its function looks when the next one is, and in one transaction notes it and starts a run whose id is that time. So
+---each start is one run, whoever starts it, and however often.
 
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
