@@ -981,8 +981,9 @@ local function run_next()
   local co, f = go.co, nil
   if not co then
     if go.callback then return call_back(go.callback, go.ch, go[1], go.err) end
-    co, f = idle[n_idle] or co_create(loop), go[1]
-    if n_idle > 0 then idle[n_idle], n_idle = nil, n_idle - 1 end
+    co, f = idle[n_idle], go[1]
+    if co then idle[n_idle], n_idle = nil, n_idle - 1 end
+    if not co or co_status(co) ~= "suspended" then co = co_create(loop) end -- other code may have resumed it
     go.co, go[1] = co, false
   end
   if go.on then go.on.vain = 0 end
