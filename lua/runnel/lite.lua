@@ -763,11 +763,11 @@ local function choose(n) return (world.choose or random)(n) end
 local function can_put(ch) return ch.is_closed or ch.f or first_take(ch) or ch.count < ch.limit end
 local candidates, channel_of = {}, nil
 -- Returns whether one completes, and its value, its number, and the error with which its channel was closed.
-local function try_alts(ops, priority)
+local function try_alts(ops, n_ops, priority)
   local passed
   while true do
     local n = 0
-    for i = 1, #ops do
+    for i = 1, n_ops do
       local op, can = ops[i]
       if getmetatable(op) == chan then
         local puts = op.puts
@@ -917,6 +917,7 @@ function end_block(go, ok, value, err, trace)
   local heir = go.ended and go.ended(ok, value, err, is_cancellation, trace)
   if ok or go == world.main or is_cancellation then return end
   go.trace, go.where = trace, name_of(f)
+  if (heir or go).is_heard then return end
   if err == nil then report(err, trace, go.where) else keep_error(err, trace, go.where, heir or go) end
 end
 
@@ -980,8 +981,9 @@ local function run_next()
   local co, f = go.co, nil
   if not co then
     if go.callback then return call_back(go.callback, go.ch, go[1], go.err) end
-    co, f = idle[n_idle] or co_create(loop), go[1]
-    if n_idle > 0 then idle[n_idle], n_idle = nil, n_idle - 1 end
+    co, f = idle[n_idle], go[1]
+    if co then idle[n_idle], n_idle = nil, n_idle - 1 end
+    if not co or co_status(co) ~= "suspended" then co = co_create(loop) end -- other code may have resumed it
     go.co, go[1] = co, false
   end
   if go.on then go.on.vain = 0 end
@@ -1410,14 +1412,15 @@ local PRIORITY = { priority = true } -- of the library, which may wait where pro
 local function alts(ops, opts, by_index)
   local what = by_index and "alt" or "alts"
   if opts ~= nil or ops == M or type(ops) ~= "table" or getmetatable(ops) == chan then check_alts(ops, opts) end
-  local priority = opts and opts.priority
-  local done, value, i, err = try_alts(ops, priority)
+  local priority, n = opts and opts.priority, #ops
+  if n < 0 or n > 100000 then raise("%s: from 1 to 100000 operations expected, got %d", what, n) end
+  local done, value, i, err = try_alts(ops, n, priority)
   if done then
     local op = ops[i]
     return value, getmetatable(op) == chan and op or op[1], err, i
   end
   local is_crowded
-  for k = 1, #ops do
+  for k = 1, n do
     local op = ops[k]
     local ch, queue
     if getmetatable(op) == chan then ch, queue = op, op.takes else ch, queue = op[1], op[1].puts end
@@ -1425,10 +1428,9 @@ local function alts(ops, opts, by_index)
     if queue and queue.n >= MOST and opts ~= PRIORITY then is_crowded = true end
   end
   if opts and (opts.nowait or opts.default ~= nil) then return opts.default, "default" end
-  local n = #ops
   if n == 0 or rawget(ops, n) == nil or next(ops, n) ~= nil then check_fields(ops, what) end
   local go = check_can_wait(what)
-  for k = 1, is_crowded and #ops or 0 do
+  for k = 1, is_crowded and n or 0 do
     if getmetatable(ops[k]) == chan then check_room(ops[k], false) else check_room(ops[k][1], true) end
   end
   if go then suspend(park_alts, ops, by_index, priority)
@@ -1715,7 +1717,10 @@ local function pass(to, err, from)
     if not to or to.is_closed then return report(err, nil, label(from)) end
     keep_error(err, from.trace, from.where or label(from), to)
   end
-  if to then close(to, err) end
+  if to then
+    to.is_known = to.is_known or err ~= nil and from.was_reported
+    close(to, err)
+  end
 end
 
 -- Starts a go block of the library. If it raises an error, `out` closes with that.
@@ -1809,21 +1814,32 @@ local function iterator(source, what)
   if is_callable(source) then return source end
   if M.is_chan(source) then return function() return source:take() end end
   expect(type(source) == "table", what, "a list or an iterator function", article(source))
-  local i = 0
+  local i, n = 0, 1
+  if getmetatable(source) == nil then
+    while source[n] ~= nil do n = n + 1 end
+    for key in next, source do
+      if type(key) == "number" and key > n then
+        raise("%s: a list or an iterator function expected, got a list with a hole: element %d is nil, although the "
+          .. "list goes on; use false, or leave it out", what, n)
+      end
+    end
+  end
   return function()
     i = i + 1
     return source[i]
   end
 end
----Puts the values of a list or an iterator on a channel, and closes it at the end unless close_ch is false.
-function M.onto_chan(ch, source, close_ch)
-  check("onto_chan", "chan:channel,bool:close", ch, close_ch)
-  local next_one = iterator(source, "onto_chan")
-  local go = spawn(function()
+local function feeder(ch, next_one, close_ch)
+  return function()
     local value = next_one()
     while value ~= nil and put_open(ch, value) do value = next_one() end
     if close_ch ~= false then close(ch) end
-  end)
+  end
+end
+---Puts the values of a list or an iterator on a channel, and closes it at the end unless close_ch is false.
+function M.onto_chan(ch, source, close_ch)
+  check("onto_chan", "chan:channel,bool:close", ch, close_ch)
+  local go = spawn(feeder(ch, iterator(source, "onto_chan"), close_ch))
   function go.ended(ok, _, err)
     if not ok and close_ch ~= false then close(ch, err) end
   end
@@ -1831,9 +1847,8 @@ function M.onto_chan(ch, source, close_ch)
 end
 ---A channel with the values of a list or an iterator.
 function M.to_chan(source)
-  local ch, next_one = M.chan(), iterator(source, "to_chan")
-  M.onto_chan(ch, next_one)
-  return ch
+  local ch = M.chan()
+  return start(ch, feeder(ch, iterator(source, "to_chan")))
 end
 
 ---Does one of several operations, { operation, f }, and calls its function. Options: priority, default = f.
@@ -1906,7 +1921,7 @@ local function give(m, value)
 end
 local function end_mult(m, reason, from)
   m.ended, m.reason = true, reason
-  local taps, is_passed = m.taps, false
+  local taps, is_passed = m.taps, m.is_passed
   m.taps, m.on_empty = {}, nil
   for _, tap in ipairs(taps) do
     if tap.closes and not is_passed then pass(tap.ch, reason, from) elseif tap.closes then close(tap.ch, reason) end
@@ -1982,19 +1997,31 @@ function M.pub(ch, topic_of, buffer_of)
     for _, m in next, p.topics do all[#all + 1] = m end
     table.sort(all, function(a, b) return a.number < b.number end)
     p.ended, p.reason, p.topics = true, err, {}
-    for i, m in ipairs(all) do if i == 1 then pass(m.source, err, ch) else close(m.source, err) end end
-    if err ~= nil and not all[1] then keep_error(err, nil, label(ch), p) end
+    local is_passed = false -- the error is passed on to one channel that it closes
+    for _, m in ipairs(all) do
+      local is_first = false
+      for _, tap in ipairs(m.taps) do is_first = is_first or tap.closes and not is_passed end
+      m.is_passed, is_passed = not is_first, is_passed or is_first
+      if is_first then pass(m.source, err, ch) else close(m.source, err) end
+    end
+    if err ~= nil and not is_passed then keep_error(err, nil, label(ch), p) end
   end)
   return p
 end
+local function check_topic(topic, what)
+  if topic == nil then raise("%s: a value other than nil expected", what) end
+  if topic ~= topic then raise("%s: nan cannot be used, because it is not equal to itself", what) end
+end
 function M.sub(p, topic, ch, close_ch)
   expect_object(p, Pub, "pub", "sub")
-  if topic == nil then raise "sub: topic: a value other than nil expected" end
+  check_topic(topic, "sub: topic")
   check("sub", "chan:channel,bool:close", ch, close_ch)
   if ch == p.source then raise "sub: the pub would feed its own source; subscribe another channel" end
   local m = p.topics[topic]
-  if not m and not p.ended and not ch:closed() then
-    m = new_mult(new_out(p.buffer_of and p.buffer_of(topic), "sub: the buffer of the topic"))
+  if not m and not p.ended then
+    local source = not ch:closed() and new_out(p.buffer_of and p.buffer_of(topic), "sub: the buffer of the topic")
+    if ch:closed() then return ch end -- perhaps by buffer_of
+    m = new_mult(source)
     p.n, m.number = p.n + 1, p.n + 1
     p.topics[topic] = m
     function m.on_empty()
@@ -2006,6 +2033,7 @@ function M.sub(p, topic, ch, close_ch)
 end
 function M.unsub(p, topic, ch)
   expect_object(p, Pub, "pub", "unsub")
+  check_topic(topic, "unsub: topic")
   check("unsub", "chan:channel", ch)
   if p.topics[topic] then M.untap(p.topics[topic], ch) end
 end
@@ -2113,9 +2141,10 @@ local function pipeline(what, is_ordered, n, to, af, from, closes, window, ex_ha
   local it = { n = n, window = window or n, to = to, from = from, closes = closes ~= false, is_ordered = is_ordered }
   check_window(what, it.window, n)
   local function instead(err, trace)
-    local value
-    if ex_handler then value = M.go(ex_handler, err):take() else report(err, trace, "a job of a pipeline") end
-    if value ~= nil then put_open(to, value) end
+    local handler, value = ex_handler and spawn(ex_handler, err), nil
+    if handler then value, err = handler:take() end
+    if value ~= nil then put_open(to, value)
+    elseif err ~= nil then report(err, handler and handler.trace or trace, "a job of a pipeline") end
   end
   function it.begin(value, result) return spawn(af, value, result) end
   function it.ended(job, ok, _, err, _, trace)
@@ -2260,7 +2289,7 @@ local function add_member(s, f, ...)
 end
 ---Starts a go block of the scope.
 function Scope:go(f, ...)
-  expect_object(self, Scope, "scope", "go")
+  if getmetatable(self) ~= Scope then raise "s.go: call it with a colon: s:go(f, ...)" end
   check("scope:go", "call:", f)
   if self.idle.is_closed then
     raise "scope:go: the scope has ended; start go blocks before its last one ends, or with rn.go"
@@ -2271,7 +2300,7 @@ function Scope:go(f, ...)
 end
 ---Cancels all go blocks of the scope.
 function Scope:cancel(reason)
-  expect_object(self, Scope, "scope", "cancel")
+  if getmetatable(self) ~= Scope then raise "s.cancel: call it with a colon: s:cancel(reason)" end
   if self.idle.is_closed then return false end
   if reason == nil then reason = "cancelled" end
   if not self.is_cancelled then self.reason = reason end
@@ -2303,6 +2332,7 @@ function M.scope(f, opts)
   local go, failures, timer, last = check_can_wait "scope", 0, nil, nil
   local s = setmetatable({ members = {}, n = 0, living = 0, idle = new_chan("none", 0) }, Scope)
   local function expire()
+    if s.idle.is_closed then return end
     local others = s.living - (s.members[1] and 1 or 0)
     local text = others == 1 and "1 go block" or others .. " go blocks"
     if s.members[1] then text = others == 0 and "its body" or "its body and " .. text end
@@ -2313,7 +2343,9 @@ function M.scope(f, opts)
   end
   add_member(s, function() s.results = pack(f(s)) end)
   if timeout then
-    timer = { deadline = M.now() + timeout, call = expire }
+    local late = new_waiter()
+    late.callback, late.ch = expire, s.idle
+    timer = { deadline = M.now() + timeout, call = function() wake(late) end } -- what is ready runs first
     add_timer(timer)
   end
   while not s.idle.is_closed do

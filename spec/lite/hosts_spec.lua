@@ -1,5 +1,5 @@
--- The programs of the hosts' pages and of examples/embed on both engines, unchanged: spec/support/lite/hosted.lua stands
--- for the host. In the real programs they run in nvim_spec, nginx_spec, love_spec, testing_spec and step_spec, on lite.
+-- The programs of the hosts' pages and of examples/embed on both engines, unchanged: spec/support/lite/hosted.lua
+-- stands for the host. In the real programs they run in nvim_spec, nginx_spec, love_spec, testing_spec and step_spec, on lite.
 
 local pages = require "spec.support.docs.pages"
 local patience = require "spec.support.patience"
@@ -16,7 +16,9 @@ local BLOCKS = {
     first = "nothing within a second", picker = "Starts search(query)", find = "function M.open",
     picker_test = "shows only what the last query has found",
   },
-  [NGINX] = { redis = "redis takes too long", fan = "no answer within 300 ms", jobs = "Whether there was room for the job" },
+  [NGINX] = {
+    redis = "redis takes too long", fan = "no answer within 300 ms", jobs = "Whether there was room for the job",
+  },
   [LOVE] = { first = "Three seconds are over", loader = "What each thread runs", main = 'require "loader"' },
 }
 

@@ -100,6 +100,16 @@ describe("runnel.lite", function()
     assert.matches(("(spec/lite/lite_spec.lua:%d): take on "):format(line), message, 1, true)
   end)
 
+  it("starts go blocks although other code has resumed the coroutine of one that has ended", function()
+    local rn = require "runnel.lite"
+    rn.sim.run(function()
+      local co
+      rn.go(function() co = coroutine.running() end):take()
+      assert.is_false(coroutine.resume(co)) -- it has nothing to call
+      assert.equal(5, rn.go(function() return 5 end):take())
+    end)
+  end)
+
   it("leaves no waiter behind in a quiet channel", function()
     local lite = require "runnel.lite"
     local quiet, busy = lite.chan(), lite.chan()

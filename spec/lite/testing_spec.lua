@@ -1,6 +1,5 @@
 -- runnel.lite.testing in test frameworks, its fakes, and the programs of docs/testing-lua.md on several Luas.
 
-local pages = require "spec.support.docs.pages"
 local process = require "spec.support.process"
 local programs = require "spec.support.lite.programs"
 local testing_page = require "spec.support.lite.testing_page"

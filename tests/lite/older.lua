@@ -40,7 +40,10 @@ function older.prepare()
     return type(x) == "number" and (x == floor(x) and "integer" or "float") or nil
   end
   if _VERSION == "Lua 5.1" then
-    local create, raise = coroutine.create, error
+    local create, raise, load_function = coroutine.create, error, load
+    function load(chunk, ...) -- luacheck: ignore 121
+      return (type(chunk) == "string" and loadstring or load_function)(chunk, ...) -- luacheck: ignore 113
+    end
     coroutine.create = function(f) -- luacheck: ignore 122
       return create(debug.getinfo(f, "S").what == "C" and function(...) return f(...) end or f)
     end
