@@ -40,7 +40,8 @@ describe("a driver whose library is missing", function()
         package.cpath = ""
         print(pcall(function() require "%s" end))
       ]]):format(module))
-      assert.matches("^false\t[^\n]+:4: the library runnel%.[^\n]+ is needed here %(install the package lua%-runnel, " .. what
+      assert.matches("^false\t[^\n]+:4: the library runnel%.[^\n]+ is needed here %(install the package lua%-runnel, "
+        .. what
         .. " headers, on Debian lib[^\n]*%-dev, and then runnel again with make install%): it is not installed\n$",
         output)
     end

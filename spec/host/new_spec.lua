@@ -74,7 +74,8 @@ describe("runnel new", function()
     for command, problem in pairs {
       ["runnel new Words"] = "Words: a name of small letters", ["runnel new 1a"] = "1a: a name of small letters",
       ["runnel new 'a b'"] = "a b: a name of small letters", ["runnel new /"] = "/: a name of small letters",
-      ["runnel new runnel"] = "runnel: the project needs another name", ["runnel new a/build"] = "build: the project needs another name",
+      ["runnel new runnel"] = "runnel: the project needs another name",
+      ["runnel new a/build"] = "build: the project needs another name",
       ["runnel new there"] = "there exists already",
     } do
       dir:write("there", "")

@@ -8,9 +8,9 @@ local rn, semaphore = require "runnel.lite", require "ngx.semaphore"
 
 local LONG = 60 -- seconds; a semaphore has no wait without a limit
 
--- Where threads can begin. Elsewhere, as in log_by_lua and init_worker_by_lua, a timer begins them.
-local HAS_THREADS = { rewrite = true, access = true, content = true, timer = true, preread = true, ssl_cert = true,
-  ssl_client_hello = true, ssl_session_fetch = true }
+-- Where threads cannot begin: a timer begins them.
+local NO_THREADS = { balancer = true, body_filter = true, exit_worker = true, header_filter = true, init_worker = true,
+  log = true, set = true, ssl_session_store = true }
 
 local M = { rn = rn }
 
@@ -44,7 +44,7 @@ rn.host {
       f()
       if go then list[go] = nil end
     end
-    if not HAS_THREADS[ngx.get_phase()] then
+    if NO_THREADS[ngx.get_phase()] then
       local ok, err = ngx.timer.at(0, run)
       if not ok then report("it cannot begin: " .. err, nil, go and "rn.go" or "a callback") end
       return
