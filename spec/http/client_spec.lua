@@ -1,7 +1,7 @@
 -- http.get, http.request, http.stream: what is sent, what comes back, and what goes wrong. The servers are functions
 -- over plain sockets, so that they can misbehave.
 
-local long = require "spec.support.long"
+local forms = require "spec.support.long"
 local rn = require "runnel"
 local raises = require "spec.support.raises"
 local http_stage = require "spec.support.http.http_stage"
@@ -806,12 +806,12 @@ describe("the client of runnel.http", function()
         { "200 OK\r\n" .. zipped .. "\x08" .. ("\0"):rep(6), part }, -- the name of a compressed file
         { "200 OK\r\n" .. zipped .. ("\0"):rep(7), ("\0\0\0\xff\xff"):rep(10000) }, -- blocks of nothing
       }
-      local one <const> = long.turn % #ways + 1 -- the short form tries one of them
-      for i = long.is_long and 1 or one, long.is_long and #ways or one do
+      local one <const> = forms.turn % #ways + 1 -- the short form tries one of them
+      for i = forms.is_long and 1 or one, forms.is_long and #ways or one do
         local way = ways[i]
         local url = endless("HTTP/1.1 " .. way[1], way[2])
         if i < 4 then fails(WASTE, url) end
-        if i == 4 or i == 1 and long.is_long then
+        if i == 4 or i == 1 and forms.is_long then
           local _, err = http.stream(url):take()
           assert.matches(WASTE, err)
         end
