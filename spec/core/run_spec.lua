@@ -168,7 +168,7 @@ describe("run", function()
     end)
 
     it("is raised although a finalizer that waits runs while it is described", function()
-      local chs, refused, is_first = {}, 0, true
+      local chs, refused, is_first, is_tried = {}, 0, true, false
       local function finalize()
         if not is_first then return end
         is_first = false
@@ -178,6 +178,7 @@ describe("run", function()
       rn.driver {
         wait = function() end,
         alive = function() -- the last Lua code before the description
+          if not is_tried then return false end
           collectgarbage "stop"
           for _ = 1, 3 do setmetatable({}, { __gc = finalize }) end
           gc.always()
@@ -186,9 +187,10 @@ describe("run", function()
         end,
       }
       for i = 1, 50 do chs[i] = rn.chan() end
-      for _ = 1, 10 do
-        is_first = true
+      for _ = 1, 3 do
+        is_first, is_tried = true, true
         local ok, err = pcall(rn.alts, chs)
+        is_tried = false -- a finalizer may run later, too
         gc.usual()
         assert.is_false(ok)
         assert.matches("deadlock: alts on", err, 1, true)

@@ -22,8 +22,11 @@ local function source(path)
   end
 end
 
+local known -- once they were read
+
 -- All identifiers in the sources of the core and the library, and in the makefiles, as a set.
 local function identifiers()
+  if known then return known end
   local found = { csrc = true, Makefile = true }
   for _, path in ipairs { "Makefile", "site/site.mk" } do
     for name in pages.read(path):gmatch "[%a_][%w_]*" do found[name] = true end
@@ -32,6 +35,7 @@ local function identifiers()
   for path in list:lines() do
     for name in without_comments(path, pages.read(path)):gmatch "[%a_][%w_]*" do found[name] = true end
   end
+  known = found
   return found
 end
 
@@ -61,7 +65,7 @@ local function spans(page)
 end
 
 -- What is wrong with a piece of code on the page, or nil.
-local function complaint(code, known, makefiles)
+local function complaint(code, names_known, makefiles)
   if code:find "NAME" then return end -- it stands for any name
   local path, names = code:match "^([%w_/]+%.%l+): (.+)$"
   if path then
@@ -82,20 +86,20 @@ local function complaint(code, known, makefiles)
   if module == "rn" then return rn[name] == nil and "no such function" or nil end
   if module == "sim" then return sim[name] == nil and "no such function" or nil end
   if not code:find "^[%a_][%w_]*$" then return end
-  return not known[code] and "nothing in the sources has this name" or nil
+  return not names_known[code] and "nothing in the sources has this name" or nil
 end
 
 -- What is wrong with the code on a page that has more than `least` pieces of it, a line for each.
 local function complaints(page, least)
-  local known, wrong, list = identifiers(), {}, spans(pages.read(page))
-  for folder in text:gmatch "\n| `([%l/]+)` |" do known[folder] = true end
+  local names, wrong, list = identifiers(), {}, spans(pages.read(page))
+  for folder in text:gmatch "\n| `([%l/]+)` |" do names[folder] = true end
   local makefiles = ""
   for _, path in ipairs { "Makefile", "bench/bench.mk", "tests/checks.mk", "site/site.mk" } do
     makefiles = makefiles .. pages.read(path)
   end
   assert.is_true(#list > least, #list)
   for _, span in ipairs(list) do
-    local why = complaint(span.code, known, makefiles)
+    local why = complaint(span.code, names, makefiles)
     if why then wrong[#wrong + 1] = ("line %d: `%s`: %s"):format(span.line, span.code, why) end
   end
   return table.concat(wrong, "\n")

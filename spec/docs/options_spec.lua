@@ -223,13 +223,19 @@ end
 -- Those that have no such call: options of a command; and the changes of a queue, which depend on its kind.
 local ELSEWHERE <const> = { ["runnel build"] = true, ["queue:change"] = true }
 
+local options_of_manual -- once they were read
+
 -- Calls f with each option of the manual.
 local function each_option(f)
-  for _, path in ipairs(pages.of "docs/manual") do
-    for _, one in ipairs(tables.of(path)) do
-      for _, option in ipairs(tables.options(one)) do f(option) end
+  if not options_of_manual then
+    options_of_manual = {}
+    for _, path in ipairs(pages.of "docs/manual") do
+      for _, one in ipairs(tables.of(path)) do
+        for _, option in ipairs(tables.options(one)) do table.insert(options_of_manual, option) end
+      end
     end
   end
+  for _, option in ipairs(options_of_manual) do f(option) end
 end
 
 -- The options in the manual, as a set for each function.

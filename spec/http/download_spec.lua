@@ -15,6 +15,7 @@ end
 
 local http = require "runnel.http"
 local download = require "runnel.http.download"
+local is_simulation = require("runnel.core").internal.is_simulation
 
 -- Two versions of a file of the same size.
 local OLD, NEW = ("old "):rep(20000), ("new "):rep(20000)
@@ -211,8 +212,11 @@ describe("http.download", function()
       local _, err = http.download(url, path, { idle = 50 * patience.factor() })
       assert.is_true(rn.is_timeout(err))
       file.holds = nil
+      -- On a busy machine a part of it comes too late.
+      local from = #(read(path .. ".part") or "")
+      assert.is_true(from == 30000 or not is_simulation() and from < 30000, from)
       assert(http.download(url, path))
-      assert.same({ "all", 30000 }, asked)
+      assert.equal(from > 0 and from or "all", asked[#asked])
       assert.is_true(read(path) == OLD)
     end)
   end)

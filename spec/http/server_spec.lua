@@ -1,5 +1,6 @@
 -- http.serve: what its function gets and returns, limits, clients that misbehave, and the end.
 
+local long = require "spec.support.long"
 local patience = require "spec.support.patience"
 local rn = require "runnel"
 local raises = require "spec.support.raises"
@@ -320,7 +321,8 @@ describe("http.serve", function()
     end)
 
     it("of any length arrive whole and in order, whatever the client sends and however it reads", function()
-      local SIZES = { 0, 16383, 16384, 100000, 8 << 20 } -- the last one is more than the socket's buffers take
+      -- The last one is more than the socket's buffers take.
+      local SIZES = { 0, 16383, 16384, 100000, long.times(5, 8) << 20 }
       local bodies = {}
       for i, size in ipairs(SIZES) do bodies[i] = ("%08x"):format(size * 16):rep(size // 8 + 1):sub(1, size) end
       local server <close> = serve(function(req)

@@ -795,7 +795,7 @@ describe("sim.explore finds what goes on for ever:", function()
           while true do operation(closed, other) end
         end):take()
       end
-      local err = message(program, { seconds = 1 })
+      local err = message(program, { seconds = 60 * patience.factor() })
       assert.matches("^sim.explore: livelock: a go block was ready at each of 10000 steps, so none waits for a time "
         .. "%(schedule 1%)\ngo blocks that go on for ever:\n  #%d+ %(looper%): %l+[^\n]* at [^\n]*explore_spec", err)
       assert.matches("\n *10000 +looper +[^\n]*%(explore_spec.lua:%d+%)", err)

@@ -84,8 +84,8 @@ describe("each call of the manual that parks #heavy", function()
   if not pcall(require, "luv") then return pending "luv is not installed" end
 
   it("goes the same way in two processes, and the second time as the first", function()
-    local step = long.times(4, 1)
-    local text = assert_same(("%s spec/support/parking/replay.lua %d"):format(process.runnel, step), 2)
+    local step = long.times(16, 1)
+    local text = assert_same(("%s spec/support/parking/replay.lua %d %d"):format(process.runnel, step, long.turn), 2)
     local lines = {}
     for line in text:gmatch "[^\n]+" do lines[#lines + 1] = line end
     assert.is_true(#lines > 200 // step)

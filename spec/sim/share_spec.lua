@@ -1,5 +1,6 @@
 ---sim.explore { share = "channels" }: one order of each set of equivalent ones.
 
+local long = require "spec.support.long"
 local explore = require "runnel.search.explore"
 local goker = require "spec.support.goker"
 local orders = require "tests.orders.search"
@@ -48,7 +49,7 @@ describe("sim.explore with share = \"channels\" #heavy", function()
 
   it("finds the outcomes of a search of all orders, in random programs", function()
     local all, some = 0, 0
-    for seed = 1, 250 do
+    for seed = 1, long.times(60, 250) do
       local difference, a, b = orders.compare(seed)
       if difference then error(difference, 0) end
       all, some = all + (a or 0), some + (b or 0)

@@ -140,7 +140,7 @@ describe("schedules of a store in a simulated world #heavy", function()
   it("of many processes start each run once, also when these are killed", function()
     if not pcall(require, "luv") then return pending "luv is not installed" end
     local uv = require "runnel.uv"
-    for seed = 1, 8 do
+    for seed = 1, long.times(2, 8) do
       sim.run(function()
         local world, list = sim.world(), {}
         world:program("work", function()

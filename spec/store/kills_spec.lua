@@ -170,8 +170,8 @@ end
 
 describe("calls of once", function()
   it("lose nothing and do nothing twice when one of one or four processes is killed at random moments", function()
-    check_once(300, 1, 4)
-    check_once(600, 4, 8)
+    check_once(200, 1, 3)
+    check_once(300, 4, 4)
   end)
 
   it("lose nothing and do nothing twice after 1,000 kills #long", function()
@@ -182,7 +182,7 @@ end)
 
 describe("remote stages of a store", function()
   it("have each result once when workers are killed at random moments", function()
-    check_remote(600, 6)
+    check_remote(300, 3)
   end)
 
   it("have each result once after 1,000 kills of workers #long", function()
@@ -192,11 +192,11 @@ end)
 
 describe("stages of a store", function()
   it("lose nothing and do nothing twice when one process is killed at random moments", function()
-    check(300, 1, 4)
+    check(200, 1, 3)
   end)
 
   it("lose nothing and do nothing twice when one of four processes is killed at random moments", function()
-    check(600, 4, 8)
+    check(300, 4, 4)
   end)
 
   it("lose nothing and do nothing twice after 1,000 kills #long", function()

@@ -248,9 +248,9 @@ local SCHEDULES <const> = long.times(300, 3000)
 ---@param f fun()
 ---@param opts? { leaks?: boolean }
 function stage.explore(f, opts)
-  local before <const> = explore.most_schedules
-  local restoring <close> = setmetatable({}, { __close = function() explore.most_schedules = before end }) -- luacheck: ignore 211
-  explore.most_schedules = math.min(before, SCHEDULES)
+  local most <const> = explore.most_schedules
+  local _ <close> = setmetatable({}, { __close = function() explore.most_schedules = most end })
+  explore.most_schedules = math.min(most, SCHEDULES)
   return sim.explore(f, { seconds = 0.05, leaks = opts and opts.leaks })
 end
 

@@ -1,6 +1,7 @@
 -- What remote stages do, over a simulated server: cancelling, closing, errors, encodings, bad input. The model spec
 -- beside it has what happens when messages and workers are lost.
 local json = require "runnel.json"
+local long = require "spec.support.long"
 local nats_world = require "spec.support.queue.nats_world"
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -183,7 +184,7 @@ describe("a remote stage", function()
   end))
 
   describe("with many jobs", function()
-    local MANY <const> = 1000
+    local MANY <const> = long.times(200, 1000)
 
     -- A submitter whose messages and requests are counted, and n calls of it that wait.
     local function with_jobs(server, n)
@@ -406,7 +407,7 @@ describe("a remote stage", function()
       if subject:find(JOBS) and data:find "^2 %S+ %d+ %S+ r" then count = count + 1 end -- it was sent before
     end
     local job = server:remote()
-    for i = 1, 5000 do rn.go(pcall, job, i) end
+    for i = 1, long.times(1000, 5000) do rn.go(pcall, job, i) end
     rn.sleep(5000)
     assert.equal(0, count) -- the stream says that it has them
     job:close()

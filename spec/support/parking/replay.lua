@@ -19,7 +19,7 @@ local function story(where, kind, f, keeper)
   return (tostring(message):gsub("\n%s*", " | "))
 end
 
-local step, calls = tonumber(arg[1]) or 1, 0
+local step, calls = tonumber(arg[1]) or 1, tonumber(arg[2]) or 0
 
 local function tell(where, kind, list, keeper)
   local names = {}
