@@ -191,8 +191,8 @@ static int call_protected(lua_State *L, Sched *S, int n) {
   if (UNLIKELY(S->sharing)) shared_wait_busy(S->sharing); /* the driver may have raised an error */
   if (!S->world.ready.first)
     driver_run_tasks(S); /* with ready go blocks, the main program may soon run the loop again */
-  /* A program with its own loop may wait for the wakeup from here on. */
-  if (UNLIKELY(!shared_wait_sleep(S))) wakeup_signal(S->wakeup);
+  /* A program with its own loop may wait for the wakeup from here on. An error has not told it when to step again. */
+  if (UNLIKELY(!shared_wait_sleep(S) || (status != LUA_OK && S->wakeup))) wakeup_signal(S->wakeup);
   S->current = NULL; /* if Lua could not even resume it */
   S->actor = 0;
   OBSERVE(S, main_runs, L, S);

@@ -136,17 +136,43 @@ describe("wakeup_fd", function()
     uv.fs_close(always)
   end)
 
+  local function is_readable(fd)
+    local is = false
+    local watch = uv.new_poll(fd)
+    watch:start("r", function() is = true end)
+    uv.run "nowait"
+    watch:close()
+    uv.run "nowait"
+    return is
+  end
+
   it("is the same descriptor each time, and is not readable after a step", function()
     local fd = core.wakeup_fd()
     assert.equal(fd, core.wakeup_fd())
     assert.equal("integer", math.type(fd))
     step()
-    local is_readable = false
-    local watch = uv.new_poll(fd)
-    watch:start("r", function() is_readable = true end)
-    uv.run "nowait"
-    watch:close()
-    uv.run "nowait"
-    assert.is_false(is_readable)
+    assert.is_false(is_readable(fd))
+  end)
+
+  it("is readable after a step that has raised an error, since it has not told when to step again", function()
+    local fd, has_run, is_broken = core.wakeup_fd(), false, true
+    step()
+    rn.driver {
+      wait = function()
+        if is_broken then error "the driver is broken" end
+      end,
+      alive = function() return false end,
+    }
+    finally(function() rn.driver(nil) end)
+    rn.go(function()
+      rn.sleep(1)
+      has_run = true
+    end)
+    assert.is_false(is_readable(fd))
+    assert.has_error(rn.step)
+    assert.is_true(is_readable(fd))
+    is_broken = false
+    repeat step() until has_run
+    assert.is_false(is_readable(fd))
   end)
 end)
