@@ -24,6 +24,34 @@ static void push_started(lua_State *L, const Go *go) {
     lua_pushfstring(L, "%s:%d", ar.short_src, ar.linedefined);
 }
 
+/* A site at which a go block of the program waited lately: one that waits there, too, needs no text. The table of sites
+   has KNOWN of them in a userdata at KNOWN_AT. */
+typedef struct Known {
+  char started[LUA_IDSIZE], where[LUA_IDSIZE]; /* the files of its function and of the line that waits */
+  int defined, line;                           /* the lines there */
+  const char *operation;                       /* see operation_of */
+  uint16_t site;                               /* its number; 0: nothing is known */
+} Known;
+
+enum { KNOWN = 16, KNOWN_AT = 0 };
+
+/* Describes where a go block was started and waits; false if the library did either. */
+static bool describe(lua_State *L, const Go *go, const char *operation, Known *known) {
+  lua_Debug ar;
+  if (!name_find_function(go->alt.co, &ar) || ar.linedefined < 0 || origin_is_library(L, &ar)) return false;
+  *known = (Known){.defined = ar.linedefined, .operation = operation};
+  memcpy(known->started, ar.short_src, LUA_IDSIZE);
+  if (!name_find_where(L, go, &ar)) return false;
+  known->line = ar.currentline;
+  memcpy(known->where, ar.short_src, LUA_IDSIZE);
+  return true;
+}
+
+static bool is_same(const Known *a, const Known *b) {
+  return a->site && a->defined == b->defined && a->line == b->line && a->operation == b->operation &&
+         strcmp(a->started, b->started) == 0 && strcmp(a->where, b->where) == 0;
+}
+
 static const char *operation_of(const Alt *alt) {
   if (alt->flags & ALT_SELECT) return "alts";
   return alt_waiters(alt)->is_put ? "put" : "take";
@@ -44,10 +72,9 @@ static void push_example(lua_State *L, const Go *go, const char *operation) {
   }
 }
 
-/* The number of the site of a parked go block, whose table is on top of L; 0 if there are too many sites. */
-static uint16_t find(lua_State *L, const Go *go) {
+/* The number of the site of a parked go block, whose table is on top of L, by its text; 0 if there are too many sites. */
+static uint16_t find_by_text(lua_State *L, const Go *go, const char *operation) {
   int sites = lua_gettop(L), text = sites + 1;
-  const char *operation = operation_of(others_shown(&go->alt));
   push_started(L, go);
   (void)name_push_where(L, go);
   const char *where = lua_tostring(L, -1);
@@ -70,6 +97,21 @@ static uint16_t find(lua_State *L, const Go *go) {
   lua_Integer n = lua_tointeger(L, -1);
   lua_settop(L, sites);
   return (uint16_t)n;
+}
+
+/* The same, by what is known. */
+static uint16_t find(lua_State *L, const Go *go) {
+  const char *operation = operation_of(others_shown(&go->alt));
+  Known wanted;
+  if (!describe(L, go, operation, &wanted)) return find_by_text(L, go, operation);
+  lua_rawgeti(L, -1, KNOWN_AT);
+  Known *known = (Known *)lua_touserdata(L, -1) + (unsigned)(wanted.defined + wanted.line) % KNOWN;
+  lua_pop(L, 1);
+  if (!is_same(known, &wanted)) {
+    wanted.site = find_by_text(L, go, operation); /* may run finalizers */
+    *known = wanted;
+  }
+  return known->site;
 }
 
 /* Adds to the number of a site, whose table is on top of L. Allocates nothing. */
@@ -173,6 +215,8 @@ void leaks_push(lua_State *L, Sched *S) {
 
 void leaks_open(lua_State *L) {
   lua_newtable(L);
+  memset(lua_newuserdatauv(L, KNOWN * sizeof(Known), 0), 0, KNOWN * sizeof(Known));
+  lua_rawseti(L, -2, KNOWN_AT);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &leaks_key);
   sched_self(L)->note_weak = note_weak;
 }

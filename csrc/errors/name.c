@@ -164,29 +164,31 @@ bool name_is_library(lua_State *L, const Go *go) {
   return ar.linedefined < 0 ? go->origin != 0 : origin_is_library(L, &ar);
 }
 
-bool name_push_where(lua_State *L, const Go *go) {
+bool name_find_where(lua_State *L, const Go *go, lua_Debug *ar) {
   lua_State *co = go->alt.co;
-  lua_Debug ar;
   int innermost = -1;
-  for (int level = 0; co && lua_getstack(co, level, &ar); level++) {
-    lua_getinfo(co, "Sl", &ar);
-    if (ar.currentline <= 0) continue;
-    if (!origin_is_library(L, &ar)) {
-      lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-      return true;
-    }
+  for (int level = 0; co && lua_getstack(co, level, ar); level++) {
+    lua_getinfo(co, "Sl", ar);
+    if (ar->currentline <= 0) continue;
+    if (!origin_is_library(L, ar)) return true;
     if (innermost < 0) innermost = level;
   }
-  if (origin_push(L, go->origin)) {
+  ar->currentline = 0;
+  if (innermost >= 0 && lua_getstack(co, innermost, ar)) lua_getinfo(co, "Sl", ar);
+  return false;
+}
+
+bool name_push_where(lua_State *L, const Go *go) {
+  lua_Debug ar;
+  bool is_program = name_find_where(L, go, &ar);
+  if (!is_program && origin_push(L, go->origin)) {
     const char *place = strstr(lua_tostring(L, -1), " at ");
     lua_pushstring(L, place + 4);
     lua_remove(L, -2);
-  } else if (innermost < 0) {
-    lua_pushnil(L);
-  } else {
-    lua_getstack(co, innermost, &ar);
-    lua_getinfo(co, "Sl", &ar);
+  } else if (ar.currentline > 0) {
     lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
+  } else {
+    lua_pushnil(L);
   }
-  return false;
+  return is_program;
 }

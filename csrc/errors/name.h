@@ -39,6 +39,10 @@ bool name_find_function(lua_State *co, lua_Debug *ar);
 /* Whether a begun go block was started by the library for itself: its function is the library's. */
 bool name_is_library(lua_State *L, const Go *go);
 
+/* Describes the innermost function of the program in which a go block waits, by its file and line, and returns true; or
+   that of the library, and returns false: currentline is 0 if there is none, since it has not started. */
+bool name_find_where(lua_State *L, const Go *go, lua_Debug *ar);
+
 /* Pushes the line of the program (file:line) at which a go block waits, or nil if it has not started. For a library's
    go block: the line of the call that started it, unless it waits in a function of the program. Returns whether there
    is such a function. */
