@@ -54,6 +54,28 @@ describe("rn.leaks", function()
     assert.same({ 3, "put" }, { leaks[2].count, leaks[2].operation })
   end)
 
+  it("tells sites apart that differ only in their file, their lines or the operation, in any order", function()
+    local jobs, expected = {}, {}
+    for _, empty in ipairs { 0, 16, 32 } do
+      for operation, call in pairs { take = "ch:take()", put = "ch:put(1)" } do
+        for _, file in ipairs { "a.lua", "b.lua" } do
+          local text = ("\n"):rep(empty) .. "return function(ch)\n" .. call .. " end"
+          jobs[#jobs + 1] = assert(load(text, "@" .. file))()
+          expected[("%s:%d %s:%d %s"):format(file, empty + 1, file, empty + 2, operation)] = 50
+        end
+      end
+    end
+    for _ = 1, 50 do
+      for _, job in ipairs(jobs) do rn.go(job, rn.chan()) end
+    end
+    rn.run()
+    local counts = {}
+    for _, leak in ipairs(new_leaks()) do
+      counts[leak.started .. " " .. leak.where .. " " .. leak.operation] = leak.count
+    end
+    assert.same(expected, counts)
+  end)
+
   it("names go blocks of the library after the call that has started them", function()
     rn.pipe(rn.chan(), rn.chan())
     local line = debug.getinfo(1, "l").currentline - 1
