@@ -72,7 +72,7 @@ static void push_example(lua_State *L, const Go *go, const char *operation) {
   }
 }
 
-/* The number of the site of a parked go block, whose table is on top of L, by its text; 0 if there are too many sites. */
+/* The number of a parked go block's site, by its text; 0 if there are too many. The table of sites is on top of L. */
 static uint16_t find_by_text(lua_State *L, const Go *go, const char *operation) {
   int sites = lua_gettop(L), text = sites + 1;
   push_started(L, go);
