@@ -19,7 +19,8 @@ describe("the version", function()
   end)
 
   it("has a section in the changelog, fixtures, and its number in the name of the library", function()
-    local result = process.run(".", "scripts/check_version")
+    local dir <close> = setmetatable(process.directory(), { __close = function(self) self:remove() end })
+    local result = process.run(dir.path, ("'%s/scripts/check_version'"):format(io.popen("pwd"):read "l"))
     local is_released = pages.read("CHANGELOG.md"):find("\n## [" .. VERSION .. "] - 20", 1, true)
     if is_released then
       assert.same({ 0, "check_version: " .. VERSION .. "\n" }, { result.status, result.out })
