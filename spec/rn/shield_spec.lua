@@ -12,6 +12,7 @@ describe("shield", function()
 
   it("returns what its function returns, and raises its error", stage.within(function()
     assert.same({ 1, nil, 3, n = 3 }, table.pack(rn.shield(function(a) return a, nil, 3 end, nil, 1)))
+    assert.same({ 1, n = 3 }, table.pack(rn.shield(function() return 1, nil, nil end)))
     assert.same({ false, "oops" }, { pcall(rn.shield, function() error("oops", 0) end) })
     local ok, err = pcall(rn.shield, function() coroutine.yield() end)
     assert.is_false(ok)

@@ -263,6 +263,22 @@ describe("supervise", function()
     assert.is_true(flows[2]:done():closed())
   end))
 
+  it("takes what the wait of an object says that a child returns", stage.within(function()
+    local told, closed = {}, 0
+    local function object(...)
+      local results = table.pack(...)
+      return setmetatable({ wait = function() return table.unpack(results, 1, results.n) end }, {
+        __close = function() closed = closed + 1 end,
+      })
+    end
+    rn.supervise({
+      { "lost", function() return object(nil, "the server is lost") end, again = "never" },
+      { "well", function() return object(true) end, again = "error" },
+    }, { ex_handler = function(err, name) told[#told + 1] = name .. ": " .. err end })
+    assert.same({ "lost: the server is lost" }, told)
+    assert.equal(2, closed)
+  end))
+
   it("shows children by their names, with their restarts, in ps, :ps and metrics", stage.within(function()
     rn.metrics()
     local caller = rn.go(rn.supervise, { { "poll", function()
