@@ -22,11 +22,11 @@ local function source(path)
   end
 end
 
-local known -- once they were read
+local all_names -- once they were read
 
 -- All identifiers in the sources of the core and the library, and in the makefiles, as a set.
 local function identifiers()
-  if known then return known end
+  if all_names then return all_names end
   local found = { csrc = true, Makefile = true }
   for _, path in ipairs { "Makefile", "site/site.mk" } do
     for name in pages.read(path):gmatch "[%a_][%w_]*" do found[name] = true end
@@ -35,7 +35,7 @@ local function identifiers()
   for path in list:lines() do
     for name in without_comments(path, pages.read(path)):gmatch "[%a_][%w_]*" do found[name] = true end
   end
-  known = found
+  all_names = found
   return found
 end
 

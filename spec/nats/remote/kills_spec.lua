@@ -14,7 +14,7 @@ local jobs_left = remote_workers.jobs_left
 local range = remote_workers.range
 
 describe("remote jobs", function()
-  local JOBS = long.times(3000, 100000)
+  local JOBS = long.times(1500, 100000)
 
   it("come back once and in order, whatever is killed", each_test(function(server, conn)
     local list = start_workers(server, 4, "square", 8)
