@@ -1,5 +1,5 @@
 -- The programs of the hosts' pages and of examples/embed on both engines, unchanged: spec/support/lite/hosted.lua
--- stands for the host. In the real programs they run in nvim_spec, nginx_spec, love_spec, testing_spec and step_spec, on lite.
+-- stands for the host. In the real programs they run on lite: specs of nvim, nginx, love, testing and step.
 
 local pages = require "spec.support.docs.pages"
 local patience = require "spec.support.patience"

@@ -327,7 +327,6 @@ local REASONS = {
       "go coroutines closed by others while their hook raises end when they are woken",
       "go coroutines whose variables are being closed may be closed or resumed, too",
       "go coroutines of ended blocks are dead, and do not prevent a take of the result",
-      "go coroutines may be closed after the block has ended, without harm",
       "go coroutines closed by others may use the channel on which the block waited",
       "go coroutines closed by others may offer to the channel on which the block waited",
       "go the end of a go block closes its result although its hook for c raises",
@@ -341,12 +340,8 @@ local REASONS = {
       "timeout many withdrawn from the heap leave the others in order",
     },
     ["spec/rn/pipeline_spec.lua"] = {
-      "pipeline_async ordered af whose coroutine somebody else closes does not keep `to` from closing",
-      "pipeline_async ordered af whose coroutine somebody else resumes does not keep `to` from closing",
       "pipeline_async ordered af whose coroutine somebody else closes while it waits ends the pipeline, and"
         .. " `to` closes",
-      "pipeline_async unordered af whose coroutine somebody else closes does not keep `to` from closing",
-      "pipeline_async unordered af whose coroutine somebody else resumes does not keep `to` from closing",
       "pipeline_async unordered af whose coroutine somebody else closes while it waits ends the pipeline, a"
         .. "nd `to` closes",
     },
