@@ -38,8 +38,8 @@ struct Wakeup {
   WakeupMore more;        /* what else to wait for */
 };
 
-/* How many forks have led to this process since there are wakeups. (To ask for its id is a system call, which was a tenth
-   of all calls of a server.) */
+/* How many forks have led to this process since there are wakeups. (To ask for its id is a system call, which was a
+   tenth of all calls of a server.) */
 static atomic_int forks;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void count_fork(void) { atomic_fetch_add(&forks, 1); }

@@ -71,7 +71,7 @@ function answer.list(headers)
 end
 
 ---The first name among names and values in turn that has a line break or a zero byte, or whose value has one: for
----simulated servers, as the C module refuses such a header, too.
+---simulated servers, since the C module refuses such a header, too.
 ---@param ... string
 ---@return string? name
 function answer.wrong_header(...)
@@ -84,8 +84,8 @@ end
 local function check_sent(ok, name)
   if ok then return name end
   if not name then wrong("the headers are longer than max_header, which also limits the headers of a response") end
-  wrong("the header %q cannot be set: it has a line break or a zero byte, or another wrong character, or the server sets "
-    .. "it itself", name)
+  wrong("the header %q cannot be set: it has a line break or a zero byte, or another wrong character, or the "
+    .. "server sets it itself", name)
 end
 
 -- ---- bodies ----
