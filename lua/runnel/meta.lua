@@ -1108,6 +1108,11 @@ function core.internal.moving.put_each(chs, v, i) end
 ---@return any err
 function core.internal.moving.next(from, to, polls) end
 
+---Whether takes wait on the channel.
+---@param ch runnel.Channel<any>
+---@return boolean
+function core.internal.moving.is_awaited(ch) end
+
 ---Whether operations on the channel run no user code.
 ---@param ch runnel.Channel<any>
 ---@return boolean

@@ -101,6 +101,17 @@ describe("functions for modules of our own", function()
     assert.is_true(internal.has_ended(rn.chan()))
   end)
 
+  it("say whether takes wait on a channel", stage.sim(function()
+    local ch = rn.chan()
+    local block = rn.go(ch.take, ch)
+    assert.is_false(internal.moving.is_awaited(ch))
+    rn.yield()
+    assert.is_true(internal.moving.is_awaited(ch))
+    ch:put "value"
+    assert.is_false(internal.moving.is_awaited(ch))
+    assert.equal("value", block:take())
+  end))
+
   it("put a value on channels up to the first that would wait or needs a put of its own", function()
     local put_each = internal.moving.put_each
     local a, b, full, closed = rn.chan(2), rn.chan(2), rn.chan(1), rn.chan(1)

@@ -236,6 +236,28 @@ describe("http.files", function()
     assert.equal("there is no such file\n", get "/static/..%2fprivate/key")
   end)
 
+  both("knows a path by its target only if that has nothing else", function()
+    local f = files(dir .. "/www")
+    local function get(target, rest) return select(3, f { method = "GET", target = target, rest = rest }) end
+    for _ = 1, 2 do
+      assert.same({ "hello", "hello", "hello" }, { get "/a.txt?b", get "/a.txt", get "http://host/a.txt" })
+      assert.same({ "hello", "index" }, { get("/a.txt", "a.txt"), get("/a.txt", "sub/") })
+      assert.same({ "there is no such file\n", "there is no such file\n" }, { get("/x", "/a.txt"), get "//a.txt" })
+    end
+  end)
+
+  it("keeps nothing of queries", function()
+    local f = files(dir .. "/www")
+    local function kilobytes(from, to)
+      for i = from, to do f { method = "GET", target = ("/a.txt?%d"):format(i), headers = {} } end
+      collectgarbage()
+      collectgarbage()
+      return collectgarbage "count"
+    end
+    local before = kilobytes(1, 1000)
+    assert.is_true(kilobytes(1001, 6000) - before < 100) -- each would take 0.1
+  end)
+
   both("follows its folder when that is a link whose target changes", function()
     local link = dir .. "/current"
     assert(luv.fs_symlink("www", link))

@@ -102,6 +102,20 @@ describe("runnel.http in a simulated world", function()
     end)
   end)
 
+  it("refuses headers with a line break or a zero byte, as a real server does", function()
+    for _, headers in ipairs { { X = "a\r\nb" }, { X = "a\0b" }, { ["X\0"] = "a" } } do
+      local errors = {}
+      local before = rn.on_error(function(err) errors[#errors + 1] = tostring(err) end)
+      local response = between(function() return 200, headers, "text" end, function()
+        return assert(http.get "http://server/")
+      end)
+      rn.on_error(before)
+      assert.equal(500, response.status)
+      assert.equal(1, #errors)
+      assert.match("the header .* cannot be set: it has a line break or a zero byte", errors[1])
+    end
+  end)
+
   it("cancels the function of a request whose client has given up", function()
     local reason
     local _, err = between(function()

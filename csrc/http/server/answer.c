@@ -214,9 +214,10 @@ static bool has_header(lua_State *L, int at, const char *name) {
 static bool add_headers(lua_State *L, int at, Request *request, Reply *reply) {
   size_t before = bytes_length(&reply->bytes);
   for (int top = lua_gettop(L); at < top; at += 2) {
-    const char *name = lua_tostring(L, at), *value = lua_tostring(L, at + 1);
+    size_t of_name, of_value; /* a zero byte may be in each of them */
+    const char *name = lua_tolstring(L, at, &of_name), *value = lua_tolstring(L, at + 1, &of_value);
     bool closes = false;
-    if (!may_set(name, value, &closes)) {
+    if (strlen(name) != of_name || strlen(value) != of_value || !may_set(name, value, &closes)) {
       lua_pushboolean(L, false);
       lua_pushvalue(L, at);
       return false;

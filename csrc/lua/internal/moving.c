@@ -29,6 +29,13 @@ static int take(lua_State *L, int status, lua_KContext alt) {
 /* take(ch) -> v | nil | nil, err */
 static int moving_take(lua_State *L) { return take(L, LUA_OK, 0); }
 
+/* is_awaited(ch) -> whether takes wait on it */
+static int moving_is_awaited(lua_State *L) {
+  const Chan *ch = check_looked(L, 1, "take", "is_awaited(ch)", LOOK_CHANNEL);
+  lua_pushboolean(L, ch->waiting[TAKES] > 0);
+  return 1;
+}
+
 static ALWAYS_INLINE int put(lua_State *L, const Operation *op, int status, lua_KContext alt, lua_KFunction again) {
   Chan *ch = check_looked(L, 1, "put", "put(ch, v)", LOOK_CHANNEL);
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
@@ -150,6 +157,7 @@ void lua_moving_open(lua_State *L) {
       {"put_each", moving_put_each},
       {"next", moving_next},
       {"alts", module_moving_alts},
+      {"is_awaited", moving_is_awaited},
       {"is_plain", moving_is_plain},
       {"put_later", moving_put_later},
       {NULL, NULL},

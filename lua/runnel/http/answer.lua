@@ -7,6 +7,8 @@ local decimal = require "runnel.internal.decimal"
 local ends = require "runnel.internal.ends"
 local json = require "runnel.json"
 
+local is_awaited = core.internal.moving.is_awaited
+
 local answer = {}
 
 ---The files of channels that are bodies, from which nothing was read (file_body.lua): the server can send the file.
@@ -22,36 +24,36 @@ local function wrong(format, ...) error("http.serve: " .. format:format(...), 0)
 
 -- ---- headers ----
 
+-- Adds a header whose value is no string, or one of several.
 local function add(list, name, value)
   if type(value) ~= "string" and type(value) ~= "number" then
     wrong("the header %s: a string expected, got %s", name, check.article(value))
   end
-  value = decimal.exact(value)
-  if name:find(NOT_IN_A_HEADER) or value:find(NOT_IN_A_HEADER) then
-    wrong("the header %q cannot be set: it has a line break or a zero byte", name)
-  end
   list[#list + 1] = name
-  list[#list + 1] = value
+  list[#list + 1] = decimal.exact(value)
 end
 
 -- Statuses of responses without a body, which have no type either.
 local BARE = { [204] = true, [205] = true, [304] = true }
 
 -- The headers as a list of names and values in turn, without Content-Length, and with the type `kind` of the body; and
--- the value of Content-Length.
+-- the value of Content-Length. Whoever sends them checks their characters.
 local function flatten(status, headers, kind)
-  local list, length = {}, nil
+  local list, length = { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }, nil -- room for most
+  local n = 0
   if BARE[status] then kind = nil end
   for name, value in pairs(headers) do
     if type(name) ~= "string" then wrong("headers: names are strings, got %s", check.article(name)) end
-    local lower = name:lower()
+    local lower = (#name == 12 or #name == 14) and name:lower()
     if lower == "content-type" then kind = nil end
     if lower == "content-length" then
       length = math.tointeger(tonumber(value))
-    elseif type(value) == "table" then
-      for _, element in ipairs(value) do add(list, name, element) end
+    elseif type(value) == "string" then
+      list[n + 1], list[n + 2] = name, value
+      n = n + 2
     else
-      add(list, name, value)
+      for _, element in ipairs(type(value) == "table" and value or { value }) do add(list, name, element) end
+      n = #list
     end
   end
   if kind then add(list, "Content-Type", kind) end
@@ -61,12 +63,29 @@ end
 ---Headers for the C module. Raises, without a position, if one is wrong.
 ---@param headers table<string, string|number|string[]>
 ---@return string[] list names and values in turn
-function answer.list(headers) return (flatten(204, headers)) end
+function answer.list(headers)
+  local list = flatten(204, headers)
+  local bad = answer.wrong_header(table.unpack(list))
+  if bad then wrong("the header %q cannot be set: it has a line break or a zero byte", bad) end
+  return list
+end
+
+---The first name among names and values in turn that has a line break or a zero byte, or whose value has one: for
+---simulated servers, since the C module refuses such a header, too.
+---@param ... string
+---@return string? name
+function answer.wrong_header(...)
+  for i = 1, select("#", ...), 2 do
+    local name, value = select(i, ...)
+    if name:find(NOT_IN_A_HEADER) or value:find(NOT_IN_A_HEADER) then return name end
+  end
+end
 
 local function check_sent(ok, name)
   if ok then return name end
   if not name then wrong("the headers are longer than max_header, which also limits the headers of a response") end
-  wrong("the header %q cannot be set: it has a wrong character, or the server sets it itself", name)
+  wrong("the header %q cannot be set: it has a line break or a zero byte, or another wrong character, or the "
+    .. "server sets it itself", name)
 end
 
 -- ---- bodies ----
@@ -75,7 +94,7 @@ end
 -- and the file has this length. The channel is closed. Returns nil if the channel is to be read.
 local function take_file(ch, length)
   local file = answer.untouched[ch]
-  if not file or file.length ~= length or ch:closed() or ch:stats().takes_waiting > 0 then return nil end
+  if not file or file.length ~= length or ch:closed() or is_awaited(ch) then return nil end
   answer.untouched[ch], file.is_sent = nil, true
   ch:close()
   return file

@@ -108,7 +108,9 @@ end
 -- ---- the response ----
 
 local function with(headers, more)
-  for name, value in pairs(more or {}) do headers[name] = value end
+  if more then
+    for name, value in pairs(more) do headers[name] = value end
+  end
   return headers
 end
 
@@ -150,15 +152,15 @@ local function choose(settings, known, path, file, stat, headers)
 end
 
 local function respond(req, settings, known, file, stat, is_plain)
-  local size, asked_for = stat.size, is_plain and {} or req.headers or {}
-  local tag = known.tag
+  local size, tag = stat.size, known.tag
   local headers = with({ ["Content-Type"] = known.type, ETag = tag, ["Last-Modified"] = known.date,
     ["Accept-Ranges"] = "bytes", ["X-Content-Type-Options"] = "nosniff", ["Content-Encoding"] = known.encoding },
     settings.headers)
-  if type(file) == "string" then
+  if is_plain then
     headers["Content-Length"] = size
-    return 200, headers, file
+    return 200, headers, type(file) == "string" and file or file:part(0, size)
   end
+  local asked_for = req.headers or {}
   local status = conditions.judge(asked_for, tag, stat.sec)
   if status then
     file:close()
@@ -230,14 +232,21 @@ local function list(settings, path)
     settings.headers), page
 end
 
--- What is remembered of a path, as the client has sent it: `path`, decoded, or false; and what `describe` adds.
-local function recall(settings, as_sent)
-  local known = settings.known[as_sent]
+-- What is remembered of a path: `as_sent` by the client, `path`, decoded, or false; and what `describe` adds. By its
+-- target, too, if that has nothing else.
+local function recall(settings, req)
+  local target = not req.rest and req.target
+  local known = settings.targets[target]
   if known then return known end
-  known = { path = below(settings, as_sent) or false }
-  if #as_sent > LONG then return known end
-  if settings.nknown == MANY then settings.known, settings.nknown = {}, 0 end
-  settings.known[as_sent], settings.nknown = known, settings.nknown + 1
+  local as_sent = asked(req)
+  known = settings.known[as_sent]
+  if not known then
+    known = { as_sent = as_sent, path = below(settings, as_sent) or false }
+    if #as_sent > LONG then return known end
+    if settings.nknown == MANY then settings.known, settings.targets, settings.nknown = {}, {}, 0 end
+    settings.known[as_sent], settings.nknown = known, settings.nknown + 1
+  end
+  if target == "/" .. as_sent then settings.targets[target] = known end
   return known
 end
 
@@ -251,13 +260,12 @@ local function handle(settings, req)
   if req.method ~= "GET" and req.method ~= "HEAD" then
     return 405, { Allow = "GET, HEAD" }, "files can only be read\n"
   end
-  local as_sent = asked(req)
-  local known = recall(settings, as_sent)
+  local known = recall(settings, req)
   local path, plain = known.path, not settings.precompressed and is_plain(req)
   if not path then return absent() end
   local file, stat = open(settings, path, plain)
   if not file and stat then
-    if path ~= "" and path:sub(-1) ~= "/" then return add_slash(req, as_sent) end
+    if path ~= "" and path:sub(-1) ~= "/" then return add_slash(req, known.as_sent) end
     local folder = path
     if settings.index then
       path = path .. settings.index
@@ -303,7 +311,8 @@ function files.files(dir, opts)
   if dir:sub(1, 1) ~= "/" then dir = uv.cwd() .. "/" .. dir end
   local headers = opts.precompressed and with_vary(opts.headers) or opts.headers
   local settings = { dir = dir, index = index, headers = headers, precompressed = opts.precompressed,
-    list = opts.list, types = opts.types, dotfiles = opts.dotfiles, symlinks = opts.symlinks, known = {}, nknown = 0 }
+    list = opts.list, types = opts.types, dotfiles = opts.dotfiles, symlinks = opts.symlinks, known = {},
+    targets = {}, nknown = 0 }
   return function(req) return handle(settings, req) end
 end
 

@@ -10,6 +10,8 @@ local json = require "runnel.json"
 local token = require "runnel.http.token"
 local upload = require "runnel.http.upload"
 
+local is_plain = lib.is_plain
+
 local options = {}
 
 -- The longest time, in ms: libcurl takes an int. 24 days.
@@ -395,8 +397,9 @@ end
 ---@param url string
 ---@return string?
 function options.refuse(url)
+  if is_plain(url) then return nil end -- most URLs
   if url:find("\0", 1, true) then return ("not a URL, since it has a zero byte: %q"):format(url) end
-  if url:find "^https?://" or url:lower():find "^https?://" then return nil end
+  if url:lower():find "^https?://" then return nil end
   return "not an http:// or https:// URL: " .. url
 end
 
@@ -408,7 +411,7 @@ end
 ---@return string url with the query that the options have
 ---@return runnel.http.Settings settings
 function options.read(what, url, opts, level)
-  if type(url) == "string" and url:find "[\128-\255]" then url = encode_bytes(url) end
+  if type(url) == "string" and not is_plain(url) then url = encode_bytes(url) end
   if opts == nil and type(url) == "string" and not IN_PIECES[what] and not contexts.on then
     return url, LIMITS -- most requests
   end

@@ -193,6 +193,8 @@ Exchange.__index = Exchange
 ---@return boolean goes_on the body can be written
 function Exchange:respond(status, body, length, ...)
   if self.is_over then return true, false end
+  local bad = answer.wrong_header(...)
+  if bad then return false, bad end
   local headers = {}
   for i = 1, select("#", ...), 2 do
     local name, value = select(i, ...)

@@ -2,6 +2,7 @@
 ---request that runnel.http.request, runnel.http.answer and runnel.http.websocket.ws_server call.
 
 local core = require "runnel.core"
+local answer = require "runnel.http.answer"
 local guard = require "runnel.internal.guard"
 
 local take = core.internal.moving.take
@@ -97,6 +98,8 @@ end
 
 ---@param body? string nil: it is written later
 function Upgrade:respond(status, body, _, ...)
+  local bad = answer.wrong_header(...)
+  if bad then return false, bad end
   send_head(self, status, "Connection: close\r\n", ...)
   if not body then return true, true end
   self:write(body)
