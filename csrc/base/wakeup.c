@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -34,16 +33,9 @@ struct Wakeup {
   atomic_int state;       /* see above */
   int read_end;           /* readable while there is a token */
   int write_end;          /* for writing the token; the same descriptor if it is an eventfd */
-  atomic_int forks;       /* `forks` of the process whose descriptors these are; -1: a child is replacing them */
+  atomic_int process;     /* whose descriptors these are; 0: being replaced by those of a child */
   WakeupMore more;        /* what else to wait for */
 };
-
-/* How many forks have led to this process since there are wakeups. (To ask for its id is a system call, which was a
-   tenth of all calls of a server.) */
-static atomic_int forks;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static void count_fork(void) { atomic_fetch_add(&forks, 1); }
-static void count_forks(void) { (void)pthread_atfork(NULL, NULL, count_fork); }
 
 /* Closes the descriptors without changing errno. */
 static void close_both(const int ends[2]) {
@@ -86,8 +78,7 @@ Wakeup *wakeup_new(void) {
     return NULL;
   }
   *wakeup = (Wakeup){.read_end = ends[0], .write_end = ends[1]};
-  (void)pthread_once(&once, count_forks);
-  atomic_init(&wakeup->forks, atomic_load(&forks));
+  atomic_init(&wakeup->process, (int)getpid());
   atomic_init(&wakeup->references, 1);
   atomic_init(&wakeup->state, IDLE);
   return wakeup;
@@ -130,14 +121,14 @@ static void renew(Wakeup *wakeup) {
 }
 
 void wakeup_own(Wakeup *wakeup) {
-  int self = atomic_load(&forks), of;
-  while ((of = atomic_load(&wakeup->forks)) != self) {
-    if (of < 0 || !atomic_compare_exchange_strong(&wakeup->forks, &of, -1)) {
+  int self = (int)getpid(), of;
+  while ((of = atomic_load(&wakeup->process)) != self) {
+    if (of == 0 || !atomic_compare_exchange_strong(&wakeup->process, &of, 0)) {
       (void)sched_yield();
       continue;
     }
     renew(wakeup);
-    atomic_store(&wakeup->forks, self);
+    atomic_store(&wakeup->process, self);
   }
 }
 
