@@ -5,7 +5,7 @@ local PAGES = { "channels", "go-blocks", "scopes", "alts", "pipelines", "operati
 
 -- What some programs use that the other engine does not have: functions and options.
 local ONLY_RUNNEL = { "ps", "supervise", "frontier", "batch", "latest", "after", "timeout", "key", "tries", "share",
-  "shield", "rename", "backoff" }
+  "shield", "rename", "backoff", "rate" }
 local ONLY_LITE = { "host" }
 -- What a program prints that shows a difference which docs/manual/lite.md names: lite interrupts no go block.
 local DIFFERS = { "another one runs after %d+ takes", "^table: 0x" } -- the second: explore's result has no text in lite

@@ -27,12 +27,17 @@ local LEFT_OUT = {
   [NEOVIM] = {
     ["vim.async.await"] = "three lines, each for a library of Neovim that is not there: vim.async, plenary, nvim-nio",
     ["vim.loop.fs_stat"] = "one line, which asks Neovim's own file system; nvim_spec runs it there",
+    ["found, wanted, pause = never"] = "a part of the picker with a pause; nvim_spec runs it in place of the picker's",
   },
   [NGINX] = {
     ["content_by_lua_file"] = "a part of nginx.conf",
     ["log_by_lua_block"] = "a part of nginx.conf",
+    ["init_worker_by_lua_block"] = "a part of nginx.conf",
+    ["ngx.worker.exiting()"] = "it ends with nginx's worker; nginx_spec runs it there",
   },
-  [LOVE] = {},
+  [LOVE] = {
+    ["problem or tostring(err)"] = "a part of love.update that shows LÖVE's blue screen; love_spec runs it there",
+  },
 }
 local EMBEDDED = { ["step.lua"] = "step", ["frames.lua"] = "frames" }
 local EMBEDDED_LEFT_OUT = {
