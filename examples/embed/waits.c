@@ -1,5 +1,5 @@
-/* A program without a loop of its own: it waits for what a script sends on two channels, for at most a second at a time.
-   Errors of the script that nobody handles go to a function of the program.
+/* A program without a loop of its own: it waits for what a script sends on two channels, until nothing can come any
+   more. Errors of the script that nobody handles go to a function of the program.
 
      cc -o waits waits.c $(pkg-config --cflags --libs runnel) && ./waits */
 #include <lauxlib.h>
@@ -28,10 +28,10 @@ int main(void) {
     if (runnel_chan_push(L, takes[i].ch) != RUNNEL_OK) return 1;
   }
   if (runnel_go(L, 2, NULL) != RUNNEL_OK) return 1;
-  for (; (code = runnel_alts(L, takes, 2, 0, 1000000, &done)) == RUNNEL_OK; lua_pop(L, 1)) {
+  for (; (code = runnel_alts(L, takes, 2, 0, -1, &done)) == RUNNEL_OK; lua_pop(L, 1)) {
     printf("%s: %s\n", names[done], lua_tostring(L, -1));
   }
   printf("%s\n", runnel_strerror(code));
   lua_close(L); /* reports the errors that are left */
-  return code == RUNNEL_EMPTY ? 0 : 1;
+  return code == RUNNEL_IDLE ? 0 : 1;
 }
