@@ -30,9 +30,18 @@ function search.finds(pattern, test, opts)
   return message
 end
 
----A search for a while that must find nothing.
+---A search for a while that must find nothing. On a slow machine, the time may be over before a run had a place for
+---each fault: then it takes longer.
 ---@param test fun()
-function search.finds_nothing(test) sim.explore(test, { seconds = SHORT * patience.factor() }) end
+function search.finds_nothing(test)
+  local seconds = SHORT * patience.factor()
+  local ok, problem
+  repeat
+    ok, problem = pcall(sim.explore, test, { seconds = seconds })
+    seconds = 4 * seconds
+  until ok or not tostring(problem):find "no run had a place for it" or seconds > LONG
+  if not ok then error(problem, 0) end
+end
 
 ---Searches that must find a bug in test(false), and nothing in test(true), the program without the bug.
 ---@param pattern string
@@ -54,14 +63,7 @@ end
 ---A search of all schedules in the long form, else for a while, none of which may fail.
 ---@param test fun()
 function search.all_if_long(test)
-  if long.is_long then return search.all(test) end
-  -- On a slow machine, the time may be over before a run had a place for each fault.
-  local seconds, ok, problem = SHORT * patience.factor()
-  repeat
-    ok, problem = pcall(sim.explore, test, { seconds = seconds })
-    seconds = 4 * seconds
-  until ok or not tostring(problem):find "no run had a place for it" or seconds > LONG
-  if not ok then error(problem, 0) end
+  return (long.is_long and search.all or search.finds_nothing)(test)
 end
 
 return search
