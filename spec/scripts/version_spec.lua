@@ -30,6 +30,17 @@ describe("the version", function()
     end
     assert.equal(VERSION:match "^%d+", pages.read("Makefile"):match "\nABI +%= (%d+)\n")
   end)
+
+  it("has its first number in each name of the library and of its package", function()
+    local major = VERSION:match "^%d+"
+    local pipe <close> = assert(io.popen "grep -rhoE 'librunnel(\\.so\\.)?[0-9]+' docs packaging README.md SECURITY.md")
+    local n = 0
+    for name in pipe:lines() do
+      n = n + 1
+      assert.equal(major, name:match "%d+$", name)
+    end
+    assert.is_true(n > 1)
+  end)
 end)
 
 describe("the check of a version", function()
