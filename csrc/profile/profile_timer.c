@@ -40,7 +40,8 @@ static void set_period(ProfileTimer *timer, int64_t ns) {
   (void)timer_settime(timer->timer, 0, &(struct itimerspec){period, period}, NULL); /* accepts every period */
 }
 
-/* Setting a hook on a very deep stack takes long: then signals come less often. */
+/* Setting a hook on a very deep stack takes long: then signals come less often. The period at most doubles with each
+   signal: one handler that took long because the machine was busy must not end the samples of a short profile. */
 static void handle(int number, siginfo_t *info, void *context) {
   (void)number;
   (void)context;
@@ -52,7 +53,8 @@ static void handle(int number, siginfo_t *info, void *context) {
   timer->used = used();
   int64_t period = MOST_SHARE * (timer->used - began);
   if (period < timer->period) period = timer->period;
-  if (period > 2 * timer->present || 2 * period < timer->present) set_period(timer, period);
+  if (period > 2 * timer->present) set_period(timer, 2 * timer->present);
+  if (2 * period < timer->present) set_period(timer, period);
   errno = error;
 }
 
