@@ -1,7 +1,8 @@
 -- specs.lua PATH... [-- OPTIONS...]: runs spec files with busted, each in a process of its own, SPEC_JOBS at a time (by
 -- default four for each processor and eight more: the files that take long come first, and mostly wait). A path is a
 -- file, or a folder, which stands for all *_spec.lua in it. The options are busted's. UNDER is a command to run each
--- process under, for example valgrind: then two for each processor, since all of them compute.
+-- process under, for example valgrind: then two for each processor, since all of them compute. SPEC_SHARE=I/N takes the
+-- I-th of each N files only, so that shares with the same N have all files together.
 --
 -- Prints a line for each file, in order, with the seconds that it took and the CPU time of its processes, with busted's
 -- messages about specs that failed, and at the end the sum. It is an error if a process ends before its last spec has
@@ -52,6 +53,21 @@ for _, path in ipairs(paths) do
     os.exit(2)
   end
   table.move(found, 1, #found, #files + 1, files)
+end
+
+-- Neighbours are alike, so each share has some of each kind.
+local share = os.getenv "SPEC_SHARE" or ""
+if share ~= "" then
+  local i, n = share:match "^([1-9]%d*)/([1-9]%d*)$"
+  i, n = math.tointeger(i), math.tointeger(n)
+  if not (i and n and i <= n) then
+    io.stderr:write(("specs.lua: SPEC_SHARE is %q, and must be I/N with I from 1 to N, such as 1/2\n"):format(share))
+    os.exit(2)
+  end
+  local taken = {}
+  for number = i, #files, n do taken[#taken + 1] = files[number] end
+  print(("share %s: %d of %d files"):format(share, #taken, #files))
+  files = taken
 end
 
 local times = {}

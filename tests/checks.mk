@@ -1,7 +1,7 @@
 ## Checks
 
-# A release runs all checks. CI (.ci/run) runs the specs, plain and with gcc's sanitizers, check-oom, and in turn most of the
-# others; not valgrind, coverage, mcdc, asserts, soaks, specs-long, analyzer, static and proxies. LONG=1 runs the long form of a
+# A release runs all checks. CI (.ci/run) runs the specs, half of their files with gcc's sanitizers, check-oom, and in turn
+# most of the others; not valgrind, coverage, mcdc, asserts, soaks, specs-long, analyzer, static and proxies. LONG=1 runs the long form of a
 # check.
 
 # The programs in tests/ are linked with the core, and built with its assertions and with sanitizers.

@@ -16,7 +16,7 @@ describe(".ci/run", function()
   -- that the commit is `commit`. check-differences is skipped.
   local function run(specs, fails, commit)
     dir:write("bin/make", ([[#!/bin/sh
-      echo "$*" >>%s/made
+      echo "$*${SPEC_SHARE:+ of $SPEC_SHARE}" >>%s/made
       case $1 in test | check-san-*) echo '%s : 1.0 seconds, 2.0 of CPU time' ;; esac
       case $1 in check-differences) echo "$1: skipped: there is no node" ;; esac
       case $1 in %s) exit 1 ;; skipped) ;; esac
@@ -52,7 +52,7 @@ describe(".ci/run", function()
   end)
 
   it("counts a check as skipped that says so, and that ends well", function()
-    local line, status, out = run(GOOD, nil, "00000aff")
+    local line, status, out = run(GOOD, nil, "00000bff")
     assert.same({ "17 passed, 0 failed, 3 skipped", 0 }, { line, status }, out)
   end)
 
@@ -64,13 +64,25 @@ describe(".ci/run", function()
   it("has a part that depends on the commit", function()
     for commit, targets in pairs {
       ["000001"] = { "check-browser", "check-trace-viewers" },
-      ["000007"] = { "check-httpd" },
-      ["000008"] = { "check-model", "check-gc", "check-adversary" },
-      ["00000a"] = { "check-differences" },
+      ["000003"] = { "check-embed", "check-install" },
+      ["000004"] = { "check-crashes", "check-runs" },
+      ["000008"] = { "check-httpd" },
+      ["000009"] = { "check-model", "check-gc", "check-adversary" },
+      ["00000b"] = { "check-differences" },
     } do
       run(GOOD, nil, commit .. "ff")
       local made = dir:read "made"
       for _, target in ipairs(targets) do assert.is_truthy(made:find(target .. "\n", 1, true), made) end
+      os.remove(dir.path .. "/made")
+    end
+  end)
+
+  it("runs every second spec file with gcc's sanitizers, which the commit chooses, and all without them", function()
+    for commit, share in pairs { ["000000ef"] = "1/2", ["000000ff"] = "2/2" } do
+      run(GOOD, nil, commit)
+      local made = dir:read "made"
+      assert.is_truthy(made:find("\ncheck-san-gcc of " .. share .. "\n", 1, true), made)
+      assert.is_truthy(made:find("\ntest\n", 1, true), made)
       os.remove(dir.path .. "/made")
     end
   end)
