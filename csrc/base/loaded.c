@@ -28,12 +28,21 @@ static bool is_program(const void *start) {
 #endif
 }
 
+/* Whether the program is linked statically: nothing is unloaded then, and dladdr knows no address. */
+static bool is_static(void) {
+#if defined(__linux__)
+  return getauxval(AT_BASE) == 0;
+#else
+  return false;
+#endif
+}
+
 /* Whether the promise has been given. It holds until the process ends; asking the system takes 7,500 instructions. */
 static atomic_bool is_kept;
 
 bool stay_loaded_at(const void *address) {
   Dl_info info;
-  if (!dladdr(address, &info)) return false;
+  if (!dladdr(address, &info)) return is_static();
   if (is_program(info.dli_fbase)) return true;
   /* cppcheck-suppress leakReturnValNotUsed ; it stays loaded */
   return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != NULL;

@@ -40,11 +40,12 @@ function process.directory()
 end
 
 ---Runs a shell command in a directory. It is killed before the spec has reached its limit.
----@param path string the directory
+---@param path string the directory, where files are written: never the tree
 ---@param command string
 ---@param input? string what it reads; nothing by default
 ---@return { out: string, err: string, status: integer }
 function process.run(path, command, input)
+  assert(path:find "^/.", "process.run writes files: it needs a directory of its own, as process.directory makes one")
   local stdin = "/dev/null"
   if input then
     stdin = path .. "/.stdin"

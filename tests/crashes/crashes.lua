@@ -187,7 +187,7 @@ local function main()
 end
 
 local ok, err = xpcall(main, debug.traceback)
-process.run("/", "rm -rf " .. dir)
+os.execute("rm -rf " .. dir)
 if not ok then error(err, 0) end
 if is_failed then
   print "crashes: FAILED"

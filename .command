@@ -1,2 +1,0 @@
-cd '.'
-scripts/check_version

@@ -1,0 +1,29 @@
+-- What is otherwise known of a library, in a program that is linked statically. `make check-static` runs a whole one.
+
+local process = require "spec.support.process"
+
+describe("a program that is linked statically", function()
+  local dir
+  before_each(function() dir = process.directory() end)
+  after_each(function() dir:remove() end)
+
+  it("stays loaded, and so its threads and its allocator work", function()
+    dir:write("main.c", [[
+#include <stdio.h>
+#include "base/loaded.h"
+int main(void) {
+  int on_stack;
+  printf("%d %d %d\n", stay_loaded(), stay_loaded(), stay_loaded_at((const void *)&on_stack));
+  return 0;
+}
+]])
+    local tree = io.popen("pwd"):read "l"
+    local has_archive = process.run(dir.path, "echo 'int main(void) { return 0; }' >no.c && ${CC:-cc} -static -o no no.c && ./no")
+    if has_archive.status ~= 0 then return pending "the C library has no archive" end
+    local result = process.run(dir.path, ([[
+      ${CC:-cc} -std=c11 -D_POSIX_C_SOURCE=200809L -iquote '%s/csrc' -static -o program main.c '%s/csrc/base/loaded.c' && ./program
+      ${CC:-cc} -std=c11 -D_POSIX_C_SOURCE=200809L -iquote '%s/csrc' -o program main.c '%s/csrc/base/loaded.c' && ./program
+    ]]):format(tree, tree, tree, tree))
+    assert.same({ "1 1 1\n1 1 0\n", 0 }, { result.out, result.status }, result.err)
+  end)
+end)

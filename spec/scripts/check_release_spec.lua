@@ -1,0 +1,52 @@
+-- scripts/check_release: its table, and where its rows run. `make` and git are stand-ins here.
+
+local process = require "spec.support.process"
+
+describe("scripts/check_release", function()
+  local dir
+  before_each(function()
+    dir = process.directory()
+    assert(os.execute(("cd '%s' && mkdir -p scripts bin .git"):format(dir.path)))
+    assert(os.execute(("cp scripts/check_release scripts/last_commit '%s/scripts'"):format(dir.path)))
+    dir:write("bin/git", '#!/bin/sh\n[ "$1" = diff ] || exec tar -c --exclude=./.git --exclude=./build .\n')
+  end)
+  after_each(function() dir:remove() end)
+
+  -- The table of a run of these rows, in which `make` does what the shell code says.
+  local function run(rows, make)
+    dir:write("bin/make", "#!/bin/sh\n" .. make .. "\n")
+    local result = process.run(dir.path, "chmod +x bin/* && PATH=$PWD/bin:$PATH scripts/check_release " .. rows)
+    local found = {}
+    for name, word in result.out:gmatch "\n(%l+) +(%a+) +%d+ s%f[\n]" do found[#found + 1] = name .. " " .. word end
+    return found, result
+  end
+
+  it("runs its rows in an unpacked archive, but for those that need a repository", function()
+    local found, result = run("specs reproduced long", ([[
+      [ ! -e .git ] || echo "$*" >>'%s/in_repository'
+      [ -e .git ] || echo "$*" >>'%s/in_archive']]):format(dir.path, dir.path))
+    assert.same({ "specs ok", "reproduced ok", "long ok" }, found, result.err)
+    assert.same({ 0, "3 of 3 passed" }, { result.status, result.out:match "%d of %d passed" })
+    assert.equal("-s check-reproducible\n", dir:read "in_repository")
+    assert.equal("test\ncheck-long\n", dir:read "in_archive")
+  end)
+
+  it("goes on after a row that fails or skips something, and fails in the end", function()
+    local found, result = run("specs lint long", [[
+      case $* in
+      test) echo "1 failure"; exit 1 ;;
+      check-long) echo "check-differences: skipped: there is no node" ;;
+      esac]])
+    assert.same({ "lint ok", "specs FAILED", "long skipped" }, found, result.err)
+    assert.same({ 1, "1 of 3 passed" }, { result.status, result.out:match "%d of %d passed" })
+    assert.equal("1 failure\n", dir:read "build/release/specs.log")
+    found, result = run("long", "echo 'check-differences: skipped: there is no node'")
+    assert.same({ { "long skipped" }, 1 }, { found, result.status })
+  end)
+
+  it("refuses a row that it does not have", function()
+    local _, result = run("specs nosuch", "true")
+    assert.equal(2, result.status)
+    assert.matches("there is no such row", result.err, 1, true)
+  end)
+end)
