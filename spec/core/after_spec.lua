@@ -508,7 +508,7 @@ describe("sim.explore", function()
   end
 
   it("fires a timer while go blocks are ready, with timers = \"any\"", function()
-    assert.is_true(sim.explore(race).all)
+    assert.is_true(sim.explore(race, { seconds = 60 }).all)
     local ok, err = pcall(sim.explore, race, { timers = "any" })
     assert.is_false(ok)
     assert.matches("it was stopped first", err)
@@ -527,7 +527,7 @@ describe("sim.explore", function()
         for _, block in ipairs(blocks) do block:take() end
         rn.sleep(20)
         seen[table.concat(results, ", ")] = true
-      end, { share = share or nil })
+      end, { share = share or nil, seconds = 60 })
       assert.is_true(result.all)
       assert.same({ ["stop true, restart false, fires at 10"] = true, ["restart true, stop true"] = true }, seen)
     end)

@@ -1,6 +1,7 @@
 local core = require "runnel.core"
 local long = require "spec.support.long"
 local rn = require "runnel"
+local search = require "spec.support.search"
 local sim = require "runnel.sim"
 local patience = require "spec.support.patience"
 local stage = require "spec.support.stage"
@@ -530,7 +531,9 @@ At the end:
         for _ = 1, 3 do rn.yield() end
         stop = true
       end
-      local explored = sim.explore(f, { steps = 50, seconds = 0.5 })
+      local explored = search.until_enough(function(result)
+        return result.given_up and result.given_up < result.schedules
+      end, f, { steps = 50 })
       assert.is_false(explored.all)
       assert.is_true(longest <= 50)
       assert.is_true(explored.given_up > 0 and explored.given_up < explored.schedules)
@@ -555,12 +558,18 @@ At the end:
     end)
 
     it("seconds: it ends in time if one of its runs would take for ever", function()
-      local runs = 0
-      local explored = sim.explore(function()
-        runs = runs + 1
-        sim.choose(2)
-        while runs > 1 do rn.sleep(1) end
-      end, { steps = 1 << 29, seconds = 0.1 })
+      local runs
+      local explored
+      local seconds = 0.1
+      repeat -- on a slow machine, the time may be over after one run
+        runs = 0
+        explored = sim.explore(function()
+          runs = runs + 1
+          sim.choose(2)
+          while runs > 1 do rn.sleep(1) end
+        end, { steps = 1 << 29, seconds = seconds })
+        seconds = 4 * seconds
+      until explored.schedules > 1 or seconds > 60
       assert.same({ schedules = 2, all = false, given_up = 1 }, explored)
     end)
 

@@ -3,6 +3,7 @@
 local json = require "runnel.json"
 local nats_server = require "spec.support.queue.nats_server"
 local rn = require "runnel"
+local search = require "spec.support.search"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
@@ -289,7 +290,7 @@ describe("runnel.nats in a simulated world", function()
   end)
 
   it("a server that crashes has perhaps not written the last acknowledgements", function()
-    local seen, seconds = {}, 0.05
+    local seen = {}
     local function test()
       local world = sim.world()
       local server = world:nats "server"
@@ -316,10 +317,7 @@ describe("runnel.nats in a simulated world", function()
       end)
       world:run()
     end
-    repeat
-      sim.explore(test, { seconds = seconds })
-      seconds = 4 * seconds
-    until seen.again and seen["not again"] or seconds > 60
+    search.until_enough(function() return seen.again and seen["not again"] end, test)
     assert.same({ again = true, ["not again"] = true }, seen)
   end)
 
