@@ -862,7 +862,7 @@ describe("sim.world", function()
       end)
       world:run()
       if sum ~= 5 then error("the sum is " .. sum, 0) end
-    end)
+    end, { seconds = 60 })
     assert.matches('client %-> bank: connects to port 80\n', text)
     assert.matches('client %-> bank: "5\\n" %(arrives at %d+ ms%)', text)
     assert.matches('bank %-> client: .*reset %(fault reset%)', text)
