@@ -25,12 +25,12 @@ end
 -- The ratio to Go in brackets behind runnel's number, which is the first.
 local function to_go(label) return tonumber((line_of(label):match "^%s*[%d.]+ %(([%d.]+)%)")) end
 
--- The least and the greatest ratio to Go, with one processor, in the table with this heading.
+-- The least and the greatest ratio to Go, with one processor, in the table with this heading. Some rows have none.
 local function extremes(heading)
   local least, most = math.huge, 0
   for line in text:match("\n| " .. heading .. " [^\n]*\n|[-:| ]+\n(.-)\n\n"):gmatch "[^\n]+" do
     local ratio = tonumber(line:match "^|[^|]*|[^|]*|%s*([%d.]+)")
-    least, most = math.min(least, ratio), math.max(most, ratio)
+    if ratio then least, most = math.min(least, ratio), math.max(most, ratio) end
   end
   return least, most
 end
