@@ -271,7 +271,9 @@ describe("runnel.monitor", function()
       local store = require("runnel.store").open ":memory:"
       assert(store:stream "words")
       assert(assert(store:sink "words"):put "secret")
-      store:stage("words", 2, function() rn.sleep(1e6) end, nil, { name = "spell" })
+      local begun = rn.chan()
+      store:stage("words", 2, function() begun:close() rn.sleep(1e6) end, nil, { name = "spell" })
+      begun:take()
       local m = listen(0)
       while not told() do rn.sleep(20) end
       rn.exit(0)]]
