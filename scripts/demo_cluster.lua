@@ -57,6 +57,10 @@ for path in io.lines(list) do
 end
 if count == 0 then fail("there are no files in " .. folder) end
 
+-- On a terminal, the line of the progress is written over; a file gets a line now and then. (Before the demo says that
+-- all has begun: during os.execute, Ctrl-C is lost.)
+local is_terminal = os.execute "[ -t 1 ]"
+
 local submitter = set:start { "sh", "-c", 'list=$0; exec "$@" <"$list"', list, "env",
   "RUNNEL_NATS_URL=" .. url, LUA, PROGRAM, "run", "files", size > 1 and "3" or "1" }
 assert(submitter:says "ready", submitter:output())
@@ -144,9 +148,6 @@ local function outputs()
   for _, server in ipairs(servers) do texts[#texts + 1] = "nats-server: " .. server.program:output():sub(-1000) end
   return table.concat(texts, "\n")
 end
-
--- On a terminal, the line of the progress is written over; a file gets a line now and then.
-local is_terminal = os.execute "[ -t 1 ]"
 
 local start, slots, seen = rn.now(), {}, 0
 local last, shown = start, start

@@ -128,29 +128,26 @@ describe("examples/xargs.lua", function()
   end)
 
   it("ends an endless input when it stops", function()
-    local _, _, status, ms = shell.run("yes 2>/dev/null | " .. xargs .. "-P 4 -- sh -c 'exit 255' 2>/dev/null")
+    local _, _, status = shell.run("yes 2>/dev/null | " .. xargs .. "-P 4 -- sh -c 'exit 255' 2>/dev/null")
     assert.equal(124, status)
-    assert.is_true(ms < 50000)
   end)
 
   it("ends the commands, and itself, after Ctrl-C #slow", function()
-    local output, _, status, ms = shell.run [[
+    local output, _, status = shell.run [[
       d=$(mktemp -d)
       seq 4 | $LUA examples/xargs.lua -P 2 -- sh -c '
-        trap "kill \$!; echo >$0/$1; exit" TERM; sleep 30 & echo >$0/begun$1; wait' $d & p=$!
+        trap "kill \$!; echo >$0/$1; exit" TERM; sleep 1000 & echo >$0/begun$1; wait' $d & p=$!
       while [ $(ls $d | wc -l) -lt 2 ]; do sleep 0.05; done
       kill -INT $p; wait $p; s=$?
       i=0; until [ $(ls $d | wc -l) -ge 4 ] || [ $i = 500 ]; do sleep 0.05; i=$((i + 1)); done
       ls $d; rm -r $d; exit $s]]
     assert.equal(130, status)
-    assert.is_true(ms < 29000, ms)
     assert.equal("1\n2\nbegun1\nbegun2\n", output)
   end)
 
   it("stops when its output is closed", function()
-    local output, errors, status, ms = shell.run("yes 2>/dev/null | " .. xargs .. "-P 2 echo | head -n 1")
+    local output, errors, status = shell.run("yes 2>/dev/null | " .. xargs .. "-P 2 echo | head -n 1")
     assert.same({ "y\n", "xargs: standard output: Broken pipe\n", 0 }, { output, errors, status })
-    assert.is_true(ms < 50000)
   end)
 
   it("shows how far it is on a terminal only", function()

@@ -5,6 +5,7 @@ local rn = require "runnel"
 local flow = require "runnel.flow"
 local flows = require "spec.support.flows"
 local long = require "spec.support.long"
+local search = require "spec.support.search"
 local sim = require "runnel.sim"
 
 local SEEDS = long.times(150, 10000)
@@ -40,11 +41,8 @@ end)
 describe("small flows, in every order,", function()
   local function explored(f)
     local handler = rn.on_error(function() end)
-    local result
-    for _, times in ipairs { 1, 8 } do -- again, with more time, on a slow machine
-      result = sim.explore(f, { seconds = times * long.times(1, 20) })
-      if result.all or result.schedules > 50 then break end
-    end
+    local result = search.until_enough(function(result) return result.schedules > 50 end, f,
+      { seconds = long.times(1, 20) })
     rn.on_error(handler)
     assert(result.all or result.schedules > 50, tostring(result))
   end

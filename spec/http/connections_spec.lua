@@ -4,6 +4,7 @@ local both = require "spec.support.in_world" (it)
 local http_stage = require "spec.support.http.http_stage"
 local certificates = not http_stage.missing and require "spec.support.tls" -- which needs luv
 local raises = require "spec.support.raises"
+local patience = require "spec.support.patience"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 
@@ -28,22 +29,25 @@ describe("the connections of requests", function()
     http_stage.close()
   end)
 
-  -- Calls f(url, most) with a server that waits before it answers; most() is how many requests it had at a time.
+  -- Calls f(url, most, expect) with a server that waits before it answers. most() is how many requests it had at a time;
+  -- expect(n) makes it wait until it has had so many.
   local function with_server(f)
-    local now, most = 0, 0
+    local now, most, expected = 0, 0, 0
     local server <close> = assert(http.serve(0, function(req)
       now = now + 1
       most = math.max(most, now)
+      patience.wait_for(function() return most >= expected end)
       rn.sleep(5)
       now = now - 1
       return 200, nil, req.path
     end))
-    f(server.url, function() return most end)
+    f(server.url, function() return most end, function(n) expected = n end)
   end
 
   both("are as many as http.max_connections says, and other requests wait", function()
-    with_server(function(url, most)
+    with_server(function(url, most, expect)
       http.max_connections(3)
+      expect(3)
       local count = 0
       for res in rn.pmap(20, function(i) return http.get(url .. i) end, numbers(20)) do
         assert.equal(200, res.status)
@@ -51,6 +55,7 @@ describe("the connections of requests", function()
       end
       assert.same({ 20, 3 }, { count, most() })
       http.max_connections(nil)
+      expect(4)
       for res in rn.pmap(20, function(i) return http.get(url .. i) end, numbers(20)) do
         assert.equal(200, res.status)
       end

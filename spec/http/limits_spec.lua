@@ -49,7 +49,7 @@ describe("limits of http.serve", function()
     local server <close> = serve(function() return 200 end, { header_timeout = 50, idle = 60000 })
     assert.match("^HTTP/1.1 408 ", exchange(server, "GET / HT"))
     assert.match("^HTTP/1.1 200.*HTTP/1.1 408 ", exchange(server, GET .. "G"))
-    local idle <close> = serve(function() return 200 end, { idle = 400 })
+    local idle <close> = serve(function() return 200 end, { idle = math.ceil(400 * patience.factor()) })
     assert.equal("", exchange(idle, ""))
     assert.match("^HTTP/1.1 200 .*\r\n\r\n$", exchange(idle, GET))
   end)
@@ -75,15 +75,16 @@ describe("limits of http.serve", function()
   end)
 
   it("let a body come for as long as it keeps to the rate #slow", function()
+    local idle = math.ceil(1000 * patience.factor())
     local server <close> = serve(function(req) return 200, nil, tostring(#req:body()) end,
-      { idle = 1000, min_rate = 1000 })
+      { idle = idle, min_rate = 1000 * 1000 // idle })
     local conn <close> = connect(server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 22000\r\n\r\n")
     local began = rn.now()
     for _ = 1, 22 do
       conn:write(("x"):rep(1000))
-      rn.sleep(50)
+      rn.sleep(idle / 20)
     end
-    assert.is_true(rn.now() - began > 1000)
+    assert.is_true(rn.now() - began > idle)
     assert.match("^HTTP/1.1 200 .*22000$", (conn:read():take()))
   end)
 
@@ -129,7 +130,7 @@ describe("limits of http.serve", function()
   end)
 
   it("do not count the time in which the program does not read or write #slow", function()
-    local go = rn.chan()
+    local go, idle = rn.chan(), math.ceil(700 * patience.factor())
     local server <close> = serve(function(req)
       local n = 0
       for piece in req:pieces() do
@@ -139,16 +140,16 @@ describe("limits of http.serve", function()
       local ch = rn.chan()
       rn.go(function()
         ch:put "a"
-        rn.sleep(900)
+        rn.sleep(idle + 200)
         ch:put(tostring(n))
         ch:close()
       end)
       return 200, nil, ch
-    end, { idle = 700 })
+    end, { idle = idle })
     local body = ("x"):rep(400000)
     local head = ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"):format(#body)
     local conn <close> = connect(server, head .. body)
-    rn.sleep(900)
+    rn.sleep(idle + 200)
     go:close()
     local answer = ""
     for piece in conn:read() do
@@ -159,7 +160,7 @@ describe("limits of http.serve", function()
   end)
 
   it("do not hold for upgraded connections", function()
-    local timeout = math.ceil(100 * patience.factor()) -- the upgrade comes before that
+    local timeout = math.ceil(400 * patience.factor()) -- the upgrade comes before that
     local server <close> = serve(function(req)
       request.upgrade(req, { "Upgrade", "silence" })
       rn.sleep(2.5 * timeout)

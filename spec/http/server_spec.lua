@@ -654,7 +654,7 @@ describe("http.serve", function()
     end)
 
     it("that are too slow with their headers, or with the next request, are disconnected", function()
-      local server <close> = serve(hello, { idle = 300 })
+      local server <close> = serve(hello, { idle = math.ceil(300 * patience.factor()) })
       local began = rn.now()
       local conn <close> = assert(uv.connect("127.0.0.1", server.port))
       conn:write "GET / HTTP/1.1\r\n"

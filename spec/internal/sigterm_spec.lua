@@ -121,10 +121,10 @@ describe("SIGTERM", function()
     for _, host in ipairs(HOSTS) do
       local program = up(host[2], [[
         local s, conn = store(), assert(nats.connect(arg[1]))
-        local up, f = rn.promise_chan(), nil
+        local works, is_asked, f = rn.promise_chan(), rn.promise_chan(), nil
         conn:on_close(function() say "connection" end)
         assert(s:stage("words", 1, function(word)
-          up:put(true)
+          works:put(true)
           rn.sleep(word == "long" and 300 or 1)
           say("stage", word)
         end, nil, { name = "a" }))
@@ -136,15 +136,15 @@ describe("SIGTERM", function()
         local sink = assert(s:sink "words")
         assert(sink:put "long")
         local one = server(function()
-          up:put(true)
+          is_asked:put(true)
           rn.sleep(100)
           assert(sink:put "late")
           say "server"
           return 200, nil, "ok"
         end)
         rn.go(function() say("client", http.get(one.url).status) end)
-        up:take()
-        rn.sleep(20)
+        works:take()
+        is_asked:take()
       ]])
       program:signal "TERM"
       assert.equal(0, program:wait(), program:output())

@@ -195,7 +195,10 @@ describe("flows in runnel.monitor", function()
     p = start [[
       local m = listen(0)
       require("runnel.flow")("short", { a = { from = { 1 } } }):wait()
+      print "ended"
+      io.stdout:flush()
       while not told() do rn.sleep(20) end]]
+    assert.equal("ended", p.out:read())
     stream = p:open_stream '"r":\\[\\['
     p:post("/flows?", "id=0")
     assert.matches('%[1,true,"%d+\\u00090"%]', stream())

@@ -663,7 +663,8 @@ describe("rn.threads", function()
 
   describe("limits the time of a job from when a thread begins it, not while it waits in the queue:", function()
     local flow = require "runnel.flow"
-    local LIMIT = 500 -- ms; a job returns at once, so it is late only if the time in the queue counts
+    -- A job returns at once, so it is late only if the time in the queue counts.
+    local LIMIT = math.ceil(300 * patience.factor())
 
     local function instead(err) return rn.is_timeout(err) and "late" or err end
 
@@ -934,8 +935,8 @@ describe("rn.threads", function()
   it("gives the answers of short jobs of calls that begin in the turn in which the last one was answered", function()
     local pool <close> = rn.threads(1, function(job, result)
       local rn = require "runnel" -- luacheck: ignore
-      local stop = rn.now() + 10000
       if job.busy then
+        local stop = rn.now() + 2 * job.limit
         repeat until job.busy:poll() or rn.now() > stop
       end
       if not result then return job.v end
@@ -943,6 +944,7 @@ describe("rn.threads", function()
       result:close()
     end)
     local sleeper = rn.go(rn.sleep, 1e6) -- else the look for a deadlock would find the answers
+    local limit = 5000 * patience.factor()
     for _ = 1, 10 do
       local busy, first, last = rn.shared_chan(1), rn.chan(30), rn.chan(1)
       for i = 1, 3 do rn.go(pool, { v = i }) end
@@ -953,11 +955,11 @@ describe("rn.threads", function()
           pool({ v = i }, to)
           rn.go(function() first:put(to:take()) end)
         end
-        pool({ v = "busy", busy = busy }, last)
+        pool({ v = "busy", busy = busy, limit = limit }, last)
       end)
       rn.scope(function()
         for _ = 1, 30 do assert.is_number((first:take())) end
-      end, { timeout = 5000 })
+      end, { timeout = limit })
       busy:put(true)
       assert.equal("busy", last:take())
     end

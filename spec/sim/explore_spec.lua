@@ -1,13 +1,22 @@
 local core = require "runnel.core"
+local explore = require "runnel.search.explore"
 local long = require "spec.support.long"
 local rn = require "runnel"
+local search = require "spec.support.search"
 local sim = require "runnel.sim"
 local patience = require "spec.support.patience"
 local stage = require "spec.support.stage"
 
+-- The options of a search that ends when it has run all schedules, or when one fails, on a slow machine, too.
+local function patiently(options)
+  local patient = { seconds = 60 * patience.factor() }
+  for name, value in pairs(options or {}) do patient[name] = value end
+  return patient
+end
+
 -- The message with which an exploration fails.
 local function message(f, options)
-  local ok, err = pcall(sim.explore, f, options)
+  local ok, err = pcall(sim.explore, f, patiently(options))
   assert.is_false(ok)
   return err
 end
@@ -41,6 +50,10 @@ describe("sim.explore", function()
   before_each(stage.open)
   after_each(stage.close)
 
+  local shortening -- on a slow machine, the usual time is not enough for the shortest schedule
+  setup(function() shortening, explore.shortening = explore.shortening, 60000 * patience.factor() end)
+  teardown(function() explore.shortening = shortening end)
+
   it("finds which of several puts of an alts completes, on a shared channel, too", function()
     for _, new in ipairs { rn.chan, rn.shared_chan } do
       local taken = {}
@@ -49,7 +62,7 @@ describe("sim.explore", function()
         rn.go(function() rn.alts { { ch, 1 }, { other, 2 }, { ch, 3 }, { ch, 4 } } end)
         rn.yield()
         taken[ch:take()] = true
-      end)
+      end, patiently())
       assert.same({ true, nil, true, true }, taken)
       assert.is_true(explored.all)
     end
@@ -74,7 +87,7 @@ describe("sim.explore", function()
         sleeper:take()
         other:take()
         orders[table.concat(log)] = true
-      end)
+      end, patiently())
       assert.is_true(explored.all)
       for _ in pairs(orders) do n = n + 1 end
       assert.equal(4, n, warm_up)
@@ -176,7 +189,7 @@ describe("sim.explore", function()
         seen[number .. (port == chans[1] and "a" or "b")] = true
         assert.equal(1, sim.choose(1))
         rn.alts({ { chans[1], 1 }, { chans[2], 1 }, chans[3] }, { priority = true })
-      end)
+      end, patiently())
       assert.same({ schedules = 8, all = true }, explored)
       local n = 0
       for _ in pairs(seen) do n = n + 1 end
@@ -191,7 +204,7 @@ describe("sim.explore", function()
           rn.go(rn.alt, operations(a, b, function(_, _) end))
           rn.yield()
           seen[tostring((a:take()))] = true
-        end, { leaks = false })
+        end, patiently { leaks = false })
         local names = {}
         for name in pairs(seen) do names[#names + 1] = name end
         table.sort(names)
@@ -238,7 +251,7 @@ describe("sim.explore", function()
         reader:take()
         assert(said == got and err == nil and results:take() == "has room", "a value was lost, or came twice")
         ends[got] = true
-      end)
+      end, patiently())
       assert.is_true(explored.all)
       assert.is_true(ends[0] and (ends[1] or ends[2] or ends[3]))
     end)
@@ -246,7 +259,7 @@ describe("sim.explore", function()
     it("say what was proved as text", function()
       assert.equal("all 1 schedule of its go blocks", tostring(sim.explore(function() end)))
       local function four() for _ = 1, 4 do rn.go(function() end) end end
-      assert.equal("all 24 schedules of its go blocks", tostring(sim.explore(four)))
+      assert.equal("all 24 schedules of its go blocks", tostring(sim.explore(four, patiently())))
       local cut = sim.explore(function() sim.choose(2) end, { seconds = 0 })
       assert.equal("1 schedule of its go blocks, not all", tostring(cut))
       local explored = setmetatable({ schedules = 1234567, all = false }, getmetatable(sim.explore(function() end)))
@@ -349,7 +362,7 @@ At the end:
 
     it("an error that nobody takes, but not one that somebody does", function()
       assert.matches("^sim.explore: error: lost %(schedule 1%)", message(function() rn.go(error, "lost", 0) end))
-      assert.is_true(sim.explore(function() rn.go(error, "lost", 0):take() end).all)
+      assert.is_true(sim.explore(function() rn.go(error, "lost", 0):take() end, patiently()).all)
       assert.same({}, stage.heard())
     end)
 
@@ -400,9 +413,10 @@ At the end:
         rn.mult(to):tap(rn.chan())
         rn.chan():take_async(function() end)
       end
-      assert.is_true(sim.explore(library).all)
+      assert.is_true(sim.explore(library, patiently()).all)
       sim.run(library, { leaks = true })
-      assert.is_true(sim.explore(function() rn.go(function() rn.chan():take() end) end, { leaks = false }).all)
+      local function leaves() rn.go(function() rn.chan():take() end) end
+      assert.is_true(sim.explore(leaves, patiently { leaks = false }).all)
     end)
 
     it("with timers = any, what happens if a go block is slower than a timer", function()
@@ -417,7 +431,7 @@ At the end:
           assert(not is_late, "too late")
         end)
       end
-      assert.is_true(sim.explore(slow).all)
+      assert.is_true(sim.explore(slow, patiently()).all)
       local text = message(slow, { timers = "any" })
       assert.matches("error: .*too late %(", text)
       assert.matches("at 1000 ms:", text)
@@ -530,7 +544,9 @@ At the end:
         for _ = 1, 3 do rn.yield() end
         stop = true
       end
-      local explored = sim.explore(f, { steps = 50, seconds = 0.5 })
+      local explored = search.until_enough(function(result)
+        return result.given_up and result.given_up < result.schedules
+      end, f, { steps = 50 })
       assert.is_false(explored.all)
       assert.is_true(longest <= 50)
       assert.is_true(explored.given_up > 0 and explored.given_up < explored.schedules)
@@ -555,12 +571,18 @@ At the end:
     end)
 
     it("seconds: it ends in time if one of its runs would take for ever", function()
-      local runs = 0
-      local explored = sim.explore(function()
-        runs = runs + 1
-        sim.choose(2)
-        while runs > 1 do rn.sleep(1) end
-      end, { steps = 1 << 29, seconds = 0.1 })
+      local runs
+      local explored
+      local seconds = 0.1
+      repeat -- on a slow machine, the time may be over after one run
+        runs = 0
+        explored = sim.explore(function()
+          runs = runs + 1
+          sim.choose(2)
+          while runs > 1 do rn.sleep(1) end
+        end, { steps = 1 << 29, seconds = seconds })
+        seconds = 4 * seconds
+      until explored.schedules > 1 or seconds > 60
       assert.same({ schedules = 2, all = false, given_up = 1 }, explored)
     end)
 
@@ -625,7 +647,7 @@ At the end:
           n = n + 1
           sim.choose(3)
           seen[math.random(1 << 40)] = true
-        end)
+        end, patiently())
         return math.random(1 << 40)
       end
       assert.equal(once(), once())
@@ -642,7 +664,7 @@ At the end:
       local explored = sim.explore(function()
         rn.on_error(function(err) heard = err end)
         rn.go(error, "mine", 0)
-      end)
+      end, patiently())
       assert.is_true(explored.all)
       assert.equal("mine", heard)
       rn.go(error, "outside", 0)
@@ -847,6 +869,6 @@ describe("sim.explore finds what goes on for ever:", function()
     assert.matches("^sim.explore: leak: 1 go block goes on for ever %(schedule 1%)\n", err)
     assert.matches("\n *heart +sleeps %(explore_spec.lua:%d+%)", err)
     assert.matches("leak: 1 go block goes on for ever", select(2, pcall(sim.run, program, { leaks = true })))
-    assert.is_true(sim.explore(program, { leaks = false }).all)
+    assert.is_true(sim.explore(program, patiently { leaks = false }).all)
   end)
 end)

@@ -2,6 +2,7 @@
 
 local nats_world = require "spec.support.queue.nats_world"
 local rn = require "runnel"
+local search = require "spec.support.search"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
@@ -9,7 +10,6 @@ local nats, missing = nats_world.nats, nats_world.missing
 local insist = nats_world.insist
 local connect = nats_world.connect
 local take = nats_world.take
-local SHORT = nats_world.SHORT
 
 describe("a remote stage in a simulated world", function()
   if not nats then return pending(missing) end
@@ -181,7 +181,7 @@ describe("a source without a name", function()
   after_each(stage.close)
 
   it("delivers each message once, and in order, while its consumer is replaced", function()
-    sim.explore(function()
+    search.finds_nothing(function()
       local world = sim.world { faults = { reset = 1 } }
       world:nats "nats"
       world:host("client", function()
@@ -200,6 +200,6 @@ describe("a source without a name", function()
         conn:drain()
       end)
       world:run()
-    end, { seconds = SHORT })
+    end)
   end)
 end)

@@ -52,7 +52,7 @@ describe("a statement of SQLite", function()
 
     it("may not have run when its go block is cancelled, " .. place, function()
       local seen = {}
-      sim.explore(function()
+      search.until_enough(function() return seen[0] and seen[1] end, function()
         within(function()
           local db = sqlite.open ":memory:"
           db:exec "create table t(a)"
@@ -62,13 +62,13 @@ describe("a statement of SQLite", function()
           seen[db:one "select count(*) as n from t".n] = true
           db:close()
         end)
-      end, { seconds = 1 })
+      end)
       assert.same({ [0] = true, [1] = true }, seen)
     end)
 
     it("of two connections may run before one of the other that was asked for first, " .. place, function()
       local path, seen = os.tmpname(), {}
-      sim.explore(function()
+      search.until_enough(function() return seen[0] and seen[1] end, function()
         within(function()
           local one <close> = sqlite.open(path)
           local two <close> = sqlite.open(path)
@@ -78,14 +78,14 @@ describe("a statement of SQLite", function()
           seen[two:one "select count(*) as n from t".n] = true
           block:take()
         end)
-      end, { seconds = 1 })
+      end)
       for _, suffix in ipairs { "", "-wal", "-shm" } do os.remove(path .. suffix) end
       assert.same({ [0] = true, [1] = true }, seen)
     end)
 
     it("of several that wait may be committed alone, or all together, " .. place, function()
       local seen = {}
-      sim.explore(function()
+      search.until_enough(function() return seen["1 2"] and seen["2 2"] end, function()
         within(function()
           local db = sqlite.open ":memory:"
           db:exec "create table t(a unique)"
@@ -101,7 +101,7 @@ describe("a statement of SQLite", function()
           db:close()
           seen[table.concat(order, " ")] = true
         end)
-      end, { seconds = 2 })
+      end)
       assert.is_true(seen["1 2"] and seen["2 2"])
     end)
   end
@@ -130,7 +130,7 @@ describe("a statement of SQLite", function()
   end)
 
   it("rolls a transaction back, whose go block is cancelled, before the next one", function()
-    sim.explore(function()
+    search.finds_nothing(function()
       local db = sqlite.open ":memory:"
       db:exec "create table t(a)"
       local block = rn.go(function()
@@ -145,7 +145,7 @@ describe("a statement of SQLite", function()
       db:exec "insert into t values (2)"
       assert(db:one "select count(*) as n from t".n == 1)
       db:close()
-    end, { seconds = 1 })
+    end)
   end)
 
   it("has random numbers that are those of the seed, and random ones when the simulation is over", function()
@@ -233,7 +233,7 @@ describe("in a search, a file", function()
         world:run()
       end
     end
-    local explored = sim.explore(alone())
+    local explored = sim.explore(alone(), { seconds = 60 })
     assert.same({ 1, true }, { explored.schedules, explored.all })
     local _, message = pcall(sim.explore, alone { faults = { slow = 1 } })
     assert.matches("asked for the fault slow, and no run had a place for it", message)

@@ -3,6 +3,7 @@
 local json = require "runnel.json"
 local nats_server = require "spec.support.queue.nats_server"
 local rn = require "runnel"
+local search = require "spec.support.search"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
@@ -289,7 +290,7 @@ describe("runnel.nats in a simulated world", function()
   end)
 
   it("a server that crashes has perhaps not written the last acknowledgements", function()
-    local seen, seconds = {}, 0.05
+    local seen = {}
     local function test()
       local world = sim.world()
       local server = world:nats "server"
@@ -316,10 +317,7 @@ describe("runnel.nats in a simulated world", function()
       end)
       world:run()
     end
-    repeat
-      sim.explore(test, { seconds = seconds })
-      seconds = 4 * seconds
-    until seen.again and seen["not again"] or seconds > 60
+    search.until_enough(function() return seen.again and seen["not again"] end, test)
     assert.same({ again = true, ["not again"] = true }, seen)
   end)
 
@@ -344,7 +342,7 @@ describe("runnel.nats in a simulated world", function()
       end)
       world:run()
     end
-    local _, story = pcall(sim.explore, test, { full = true })
+    local story = search.finds("enough", test, { full = true })
     for _, line in ipairs {
       'client %-> server: publishes to orders: "eggs"', 'server %-> client: orders has it as message 1',
       'server %-> worker: message 1 of orders/me: "eggs"', 'worker %-> server: %+ACK for message 1 of orders/me',
@@ -353,6 +351,6 @@ describe("runnel.nats in a simulated world", function()
     end
     assert.not_matches("INFO", story)
     assert.not_matches("sleeps", story)
-    assert.equal(story, (select(2, pcall(sim.explore, test, { full = true }))))
+    assert.equal(story, search.finds("enough", test, { full = true }))
   end)
 end)

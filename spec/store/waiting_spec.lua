@@ -74,7 +74,7 @@ describe("a message of a store that waits", function()
       local store <close> = stores.open(os.tmpname(), { synchronous = "off" })
       local stream = assert(store:stream("jobs", { retention = "workqueue" }))
       local sink, got, began = assert(store:sink "jobs"), rn.chan(10), nil
-      local delay = 1500 -- ms, in which the puts come also on a busy machine
+      local delay = math.max(1500, math.ceil(500 * patience.factor())) -- ms, in which the puts come
       local stage = assert(store:stage("jobs", 4, function(value, m)
         got:put { value, m.deliveries, rn.now() - began }
       end, nil, { name = "s" }))

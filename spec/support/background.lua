@@ -70,7 +70,8 @@ function Program:status() return tonumber(contents(self.path .. ".status") or ni
 
 ---Sends a signal, by its name without SIG. Does nothing to a program that has ended.
 function Program:signal(name)
-  if not self:status() then os.execute(("kill -%s %d 2>/dev/null"):format(name, self.pid)) end
+  -- Not by os.execute, during which Ctrl-C would be lost: C's system() ignores it.
+  if not self:status() then io.popen(("kill -%s %d 2>/dev/null"):format(name, self.pid)):close() end
 end
 
 ---Waits until the program has ended, and returns its status; nil if it does not end.

@@ -30,17 +30,29 @@ function search.finds(pattern, test, opts)
   return message
 end
 
----A search for a while that must find nothing. On a slow machine, the time may be over before a run had a place for
----each fault: then it takes longer.
+---A search that must find nothing, and is long enough: on a slow machine, the time may be over before a run had a place
+---for each fault, or before the runs have shown what they must show. Then it is repeated, and takes longer.
+---@param is_enough fun(result: any): any gets what sim.explore returns
+---@param test fun()
+---@param opts? table further options of sim.explore; `seconds`: of the first search
+---@return any result the last one
+function search.until_enough(is_enough, test, opts)
+  local options = { seconds = SHORT * patience.factor() }
+  for name, value in pairs(opts or {}) do options[name] = value end
+  local is_over = patience.limit(1000 * LONG)
+  while true do
+    local ok, result = pcall(sim.explore, test, options)
+    local is_done = ok and (result.all or is_enough(result))
+    if is_done or is_over() then return ok and result or error(result, 0) end
+    if not ok and not tostring(result):find "no run had a place for" then error(result, 0) end
+    options.seconds = 4 * options.seconds
+  end
+end
+
+---A search for a while that must find nothing.
 ---@param test fun()
 function search.finds_nothing(test)
-  local seconds = SHORT * patience.factor()
-  local ok, problem
-  repeat
-    ok, problem = pcall(sim.explore, test, { seconds = seconds })
-    seconds = 4 * seconds
-  until ok or not tostring(problem):find "no run had a place for it" or seconds > LONG
-  if not ok then error(problem, 0) end
+  search.until_enough(function() return true end, test)
 end
 
 ---Searches that must find a bug in test(false), and nothing in test(true), the program without the bug.

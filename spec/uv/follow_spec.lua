@@ -223,7 +223,7 @@ describe("uv.follow", function()
 
   it("ends when its channel is closed, at any point, and leaves nothing for run to wait for", function()
     local shortest = math.huge -- of some times, since a busy machine may be slow
-    for _ = 1, 5 do
+    for _ = 1, 50 do
       local before = rn.now()
       uv.follow(uv_stage.path()):close()
       uv.follow(uv_stage.path "1\n"):close()
@@ -234,6 +234,7 @@ describe("uv.follow", function()
       rn.run()
       shortest = math.min(shortest, rn.now() - before)
       assert.same({}, stage.others())
+      if shortest < 900 then break end
     end
     assert.is_true(shortest < 900)
   end)

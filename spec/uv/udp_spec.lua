@@ -2,6 +2,7 @@
 
 local both = require "spec.support.in_world" (it)
 local raises = require "spec.support.raises"
+local patience = require "spec.support.patience"
 local rn = require "runnel"
 local search = require "spec.support.search"
 local sim = require "runnel.sim"
@@ -47,7 +48,7 @@ describe("uv.udp", function()
     local a, b, port = both_ends.a, both_ends.b, both_ends.port
     local input = a:read()
     for i = 1, 5 do assert.is_true(b:send(tostring(i), "127.0.0.1", port)) end
-    rn.sleep(20)
+    patience.wait_until(function() return a.dropped >= 3 end)
     assert.equal(3, a.dropped)
     assert.equal("1", input:take().data)
     assert.equal("2", input:take().data)
@@ -56,7 +57,7 @@ describe("uv.udp", function()
     local usual <close> = pair()
     usual.a:read()
     for _ = 1, 70 do assert.is_true(usual.b:send("x", "127.0.0.1", usual.port)) end
-    rn.sleep(20)
+    patience.wait_until(function() return usual.a.dropped >= 6 end)
     assert.equal(6, usual.a.dropped)
   end)
 
@@ -73,12 +74,11 @@ describe("uv.udp", function()
     a:send("answer", "127.0.0.1", from)
     assert.equal("answer", input:take().data)
     a:close()
-    rn.sleep(20)
     local ok, err
-    for _ = 1, 2 do
+    patience.wait_until(function() -- the socket is closed, and the system has told that of an earlier datagram
       ok, err = b:send "again"
-      rn.sleep(20)
-    end
+      return not ok
+    end)
     assert.is_false(ok)
     assert.equal(("127.0.0.1:%d: ECONNREFUSED: connection refused"):format(port), err)
     assert.is_true(b:send "it is told once")

@@ -139,13 +139,13 @@ describe("the documents say of time", function()
   claim("longer runs are given up and counted in `given_up`, and then the result is never `all`", function()
     local result = sim.explore(function()
       for _ = 1, sim.choose(2) == 1 and 1 or 50 do rn.sleep(1) end
-    end, { steps = 20 })
+    end, { steps = 20, seconds = 60 })
     assert.is_true(result.given_up > 0)
     assert.is_false(result.all)
   end)
 
   claim("`sim.explore` returns `{ schedules =, all =, given_up = }`, with `given_up` only if there were any", function()
-    local result, fields = sim.explore(function() sim.choose(3) end), {}
+    local result, fields = sim.explore(function() sim.choose(3) end, { seconds = 60 }), {}
     for name in pairs(result) do fields[#fields + 1] = name end
     table.sort(fields)
     assert.same({ "all", "schedules" }, fields)

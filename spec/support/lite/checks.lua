@@ -203,5 +203,5 @@ local explored = sim.explore(function()
   local c, buffered = rn.chan(), rn.chan(1)
   for i = 1, 3 do rn.go(function() rn.alts { { c, i }, { buffered, i } } end) end
   for _ = 1, 3 do rn.alts { c, buffered } end
-end)
+end, not rn.sim and { seconds = 60 } or nil)
 say(explored.schedules, explored.all)
