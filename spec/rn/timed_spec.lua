@@ -427,6 +427,20 @@ describe("throttle", function()
   before_each(stage.open)
   after_each(stage.close)
 
+  it("gives on a value once that it takes after its time was up", function()
+    local source = rn.chan()
+    local out = rn.throttle(source, 5)
+    source:put(1)
+    assert.equal(1, out:take())
+    source:put(2) -- waits for its time
+    source:put(3) -- is handed over, but before the throttle runs, the time is up
+    local over = rn.now() + 10
+    while rn.now() < over do end -- luacheck: ignore 542
+    assert.equal(3, out:take())
+    source:close()
+    assert.same({}, stage.drain(out))
+  end)
+
   it("gives on a value at once, and then at most the newest one in any ms", function()
     check_model(function(ch, _, ms) return rn.throttle(ch, ms) end, function(times, over, _, ms)
       local out, passed = {}, -math.huge
