@@ -96,7 +96,7 @@ describe("http.compress", function()
     for _, response in ipairs {
       { 200, nil, ("x"):rep(1023) }, { 206, nil, LONG }, { 204, nil, LONG }, { 205, nil, LONG },
       { 304, { ETag = '"a"' }, LONG }, { 200, nil, nil }, { 200, { ["Cache-Control"] = "No-Transform" }, LONG },
-      { 200, { ["content-encoding"] = "br" }, LONG }, { 200, { ["Content-Type"] = "image/png" }, LONG },
+      { 200, nil, { print } }, { 200, { ["content-encoding"] = "br" }, LONG }, { 200, { ["Content-Type"] = "image/png" }, LONG },
       { 200, { ["Cache-Control"] = "public, no-transform" }, LONG },
       { 200, { ["Content-Range"] = "bytes 0-9/9" }, LONG },
       { 200, { ["Content-Type"] = "application/gzip" }, channel { LONG } },
@@ -136,13 +136,16 @@ describe("http.compress", function()
   end)
 
   it("has levels and a least length", function()
-    local function size(opts)
-      return #select(3, ask(http.compress(function() return 200, nil, LONG end, opts), GZIP))
+    local file <close> = assert(io.open "README.md")
+    local prose = file:read "a"
+    local function size(opts, text)
+      return #select(3, ask(http.compress(function() return 200, nil, text or LONG end, opts), GZIP))
     end
+    assert.equal(size({ level = 6 }, prose), size({}, prose))
+    assert.is_true(size({ level = 5 }, prose) > size({}, prose))
     assert.is_true(size { level = 9 } < size { level = 1 })
     assert.equal(#LONG, size { min = #LONG + 1 })
     assert.is_true(size { min = #LONG } < #LONG)
-    assert.equal(size { level = 6 }, size {})
     local f = http.compress(function() return 200, nil, ("x"):rep(1024) end)
     assert.equal("gzip", select(2, ask(f, GZIP))["Content-Encoding"])
     f = http.compress(function() return 200, nil, "" end, { min = 0 })
@@ -150,7 +153,9 @@ describe("http.compress", function()
   end)
 
   it("decompresses requests while they are read, and refuses bombs and damaged ones", function()
+    local sent_length, sent_how
     local f = http.compress(function(req)
+      sent_length, sent_how = req.headers["content-length"], req.headers["transfer-encoding"]
       return 200, nil, tostring(req.headers["content-encoding"]) .. req:body()
     end, { max = 1000 })
     local server <close> = assert(http.serve(0, f))
@@ -160,6 +165,7 @@ describe("http.compress", function()
       return status .. " " .. answer
     end
     assert.equal("200 nilabc", send(gzip "abc"))
+    assert.same({ nil, "chunked" }, { sent_length, sent_how }) -- that there is a body, not how long it is
     assert.equal("200 nilabcd", send(gzip "ab" .. gzip "cd")) -- two members
     assert.equal("200 nil" .. ("x"):rep(1000), send(gzip(("x"):rep(1000))))
     assert.equal("413 413: the decompressed body is longer than 1000 bytes\n", send(gzip(("x"):rep(1001))))
@@ -212,6 +218,7 @@ describe("http.compress", function()
   it("has errors at the caller's line", function()
     raises("compress: f: a function expected", function() http.compress() end)
     raises("compress: level: an integer from 1 to 9 expected", function() http.compress(print, { level = 10 }) end)
+    raises("compress: level: an integer of at least 1 expected", function() http.compress(print, { level = 0 }) end)
     raises('compress: unknown option "types"', function() http.compress(print, { types = {} }) end)
   end)
 end)

@@ -207,6 +207,39 @@ describe("http.download", function()
     end)
   end)
 
+  both("tells why there is no response, and leaves nothing", function()
+    local path = os.tmpname()
+    remove(path)
+    local res, err = http.download("http://127.0.0.1:1/file", path, { tries = 2, backoff = 1 })
+    assert.is_nil(res)
+    assert.matches("^127.0.0.1", err)
+    assert.same({}, { read(path), read(path .. ".part") })
+  end)
+
+  it("leaves nothing of a file that could not be stored on the disk", function()
+    local luv = require("runnel.uv.loop").uv
+    local real = luv.fs_fsync
+    finally(function() luv.fs_fsync = real end)
+    function luv.fs_fsync(fd, done) return real(fd, function() done "EIO: i/o error" end) end -- luacheck: ignore 122
+    with_server({ text = OLD, tag = '"1"' }, function(url, path)
+      local res, err = http.download(url, path)
+      assert.is_nil(res)
+      assert.matches("EIO", err)
+      assert.same({}, { read(path), read(path .. ".part"), read(path .. ".part.state") })
+    end)
+  end)
+
+  both("sends all headers of its options with each try", function()
+    local seen, path = {}, os.tmpname()
+    local server <close> = assert(http.serve(0, function(req)
+      seen[#seen + 1] = ("%s %s %s"):format(req.headers.one, req.headers.two, req.headers["accept-encoding"])
+      return #seen < 2 and 503 or 200, nil, "x"
+    end))
+    assert(http.download(server.url, path, { headers = { One = "1", Two = "2" }, tries = 2, backoff = 1 }))
+    assert.same({ "1 2 identity", "1 2 identity" }, seen)
+    remove(path)
+  end)
+
   both("ends a try in which the server sends nothing, and goes on", function()
     with_server({ text = OLD, tag = '"1"', holds = 30000 }, function(url, path, file, asked)
       local _, err = http.download(url, path, { idle = 50 * patience.factor() })

@@ -110,6 +110,7 @@ describe("req:form", function()
     local body = file("f", "x", "data") .. file("f", "y", "other") .. "--b--"
     assert(form_of(MULTIPART, body, { file = function(p)
       if kept then assert.is_nil(kept:read()) end
+      raises("save: a path expected, got a number", function() p:save(7) end)
       kept = p
     end }))
     assert.is_nil(kept:read())
@@ -118,17 +119,23 @@ describe("req:form", function()
   end)
 
   it("raises the error with which a body ends early", function()
-    local why
-    local before = http.fake(function(req)
-      why = select(2, pcall(req.form, req))
-      return 200
-    end)
-    local ch = rn.chan(1)
-    ch:put(field("a", "1"))
-    ch:close "the network is gone"
-    http.request { url = "http://x/", body = ch, headers = { ["Content-Type"] = MULTIPART } }
-    http.fake(before)
-    assert.matches("the network is gone", tostring(why))
+    for kind, text in pairs {
+      [MULTIPART] = field("a", "1"), ["application/x-www-form-urlencoded"] = "a=1&b=",
+    } do
+      local form, why
+      local before = http.fake(function(req)
+        local _
+        _, why = pcall(function() form = req:form() end)
+        return 200
+      end)
+      local ch = rn.chan(1)
+      ch:put(text)
+      ch:close "the network is gone"
+      http.request { url = "http://x/", body = ch, headers = { ["Content-Type"] = kind } }
+      http.fake(before)
+      assert.is_nil(form)
+      assert.matches("the network is gone", tostring(why))
+    end
   end)
 
   it("refuses malformed forms", function()

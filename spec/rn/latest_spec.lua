@@ -61,6 +61,42 @@ describe("latest", function()
     assert.same({}, stage.heard())
   end))
 
+  -- The error counts as handled once a take gets it from the first tap that is open, or else from the first later one.
+  for _, case in ipairs {
+    { taps = 0, later = 0, taken = {}, reports = 1 },
+    { taps = 0, later = 1, taken = {}, reports = 1 },
+    { taps = 0, later = 1, taken = { 1 }, reports = 0 },
+    { taps = 0, later = 2, taken = { 1 }, reports = 0 },
+    { taps = 0, later = 2, taken = { 2 }, reports = 1 },
+    { taps = 1, later = 1, taken = { 1 }, reports = 0 },
+    { taps = 1, later = 1, taken = { 2 }, reports = 1 },
+    { taps = 2, later = 0, taken = {}, reports = 1 },
+    { taps = 2, later = 0, taken = { 1 }, reports = 0 },
+    { taps = 2, later = 1, taken = { 2, 3 }, reports = 1 },
+  } do
+    it(("reports an error once, or not if it was taken: of %d taps and %d later ones, from %s"):format(case.taps,
+      case.later, #case.taken > 0 and table.concat(case.taken, ", ") or "none"), function()
+      assert.equal(case.reports, #stage.report_texts(function()
+        local source, taps = rn.chan(), {}
+        local latest = rn.latest(source)
+        for i = 1, case.taps do taps[i] = latest:tap() end
+        source:close "gone"
+        rn.yield()
+        for _ = 1, case.later do taps[#taps + 1] = latest:tap() end
+        for _, i in ipairs(case.taken) do assert.same({ nil, "gone" }, { taps[i]:take() }) end
+        for _, tap in ipairs(taps) do assert.is_true(tap:closed()) end
+      end))
+    end)
+  end
+
+  it("shows the line of its call", function()
+    local source = rn.chan()
+    rn.latest(source)
+    assert.same({ "latest at " .. stage.here(-1) }, stage.others())
+    source:close()
+    rn.yield()
+  end)
+
   it("forgets taps that were closed", stage.within(function()
     local source = rn.chan()
     local latest = rn.latest(source)
@@ -69,7 +105,10 @@ describe("latest", function()
       source:put(i)
     end
     assert.is_true(#latest.taps <= 1) -- the last one was closed after the last value but one
+    latest:tap()
     source:close()
+    stage.settle()
+    assert.same({}, latest.taps)
   end))
 
   it("shows each tap the newest value last, whenever it comes, in every order", function()
@@ -100,6 +139,7 @@ describe("latest", function()
     local latest = rn.latest(rn.chan())
     raises("latest:tap: to: a channel expected, got a number", function() latest:tap(1) end)
     raises("latest.get: call it with a colon", function() latest.get() end)
+    raises("latest.tap: call it with a colon", function() latest.tap() end)
   end)
 
   it("passes the error on to a tap that is open: once taken there, it is not reported", function()

@@ -158,15 +158,64 @@ describe("pmap with keys", function()
     local results = rn.pmap(1, print, { 1 }, { key = function() error("no key", 0) end })
     assert.same({ nil, "no key" }, { results:take() })
     results = rn.pmap(1, print, { 1 }, { key = function() return 0 / 0 end })
-    assert.matches("pmap: key: nan is no key", select(2, results:take()))
+    assert.matches("^pmap: key: nan is no key", select(2, results:take()))
     results = rn.pmap(2, function() rn.sleep(1) end, { 1, 2, 3 }, { key = function(v)
       if v == 1 then rn.sleep(5) end
       return v
     end })
-    assert.matches("pmap: key: it has waited", select(2, results:take()))
+    assert.matches("^pmap: key: it has waited", select(2, results:take()))
     raises("pmap: key: a function expected, got a string", function() rn.pmap(1, print, {}, { key = "id" }) end)
     raises('frontier: unknown option "key"', function() rn.frontier(1, print, {}, { key = key_of }) end)
   end))
+
+  it("gives each job its turn, and forgets those that have left, whoever is killed where", function()
+    local lanes = require "runnel.workers.lanes"
+    local KEYS <const> = 3
+    for seed = 1, 100 do
+      local n, count = seed % 3 + 1, 12
+      local pool = lanes.new("pmap", n, function(job) return job.key end)
+      local running, most, done, last, busy = 0, 0, {}, {}, {}
+      local function work(i)
+        local job = { key = math.random(KEYS + 1) }
+        if job.key > KEYS then job.key = nil end
+        local key = job.key or -i
+        local worker = { lane = false, has_place = false, gate = false, at = "call" }
+        local leaving <close> = setmetatable({}, { __close = function() pool:leave(worker) end }) -- luacheck: ignore
+        pool:enter(worker, job)
+        assert(not busy[key] and i > (last[key] or 0), "a key's jobs are not one at a time and in order")
+        running, busy[key], last[key] = running + 1, true, i
+        most = math.max(most, running)
+        local ending <close> = setmetatable({}, { __close = function() -- luacheck: ignore
+          running, busy[key] = running - 1, nil
+        end })
+        rn.sleep(math.random(5))
+        if math.random(2) == 1 then pool:enter(worker, job) end -- it is tried again
+        assert(worker.at == "call", "it waits no longer")
+        rn.sleep(math.random(5))
+        done[i] = true
+      end
+      stage.run(function()
+        local blocks, killed = {}, {}
+        for i = 1, count do
+          blocks[i] = rn.go(work, i)
+          if math.random(2) == 1 then rn.sleep(6 * math.random()) end
+        end
+        for i = 1, count do
+          if math.random(3) == 1 and not done[i] then
+            rn.cancel(blocks[i], "killed")
+            killed[i] = true
+          end
+          if math.random(4) == 1 then rn.sleep(math.random(5)) end
+        end
+        for i = 1, count do
+          local _, err = blocks[i]:take()
+          assert.equal(killed[i] and not done[i] and "killed" or nil, err)
+        end
+      end, { seed = seed })
+      assert.is_true(most <= n, "seed " .. seed)
+      assert.same({ 0, 0, {}, {} }, { pool.running, pool.waiting, pool.ready, pool.by_key }, "seed " .. seed)
+    end
+  end)
 
   it("does so in random programs: with slow and failing jobs, tries, limits and leaving consumers", function()
     local random = math.random

@@ -16,7 +16,7 @@ describe("shield", function()
     assert.same({ false, "oops" }, { pcall(rn.shield, function() error("oops", 0) end) })
     local ok, err = pcall(rn.shield, function() coroutine.yield() end)
     assert.is_false(ok)
-    assert.matches("coroutine.yield", err)
+    assert.matches("^a go block called coroutine.yield", err)
   end))
 
   it("works outside of any go block, too", function()
@@ -48,20 +48,78 @@ describe("shield", function()
       assert.same({ "finished at 10" }, log)
     end))
 
-  it("reports an error of its function after a cancel, whose reason its caller gets", stage.sim(function()
-    local caller = rn.go(function()
-      rn.shield(function()
-        rn.sleep(10)
-        error("half done", 0)
+  -- Runs a function in a shield whose caller is cancelled after 1 ms, unless `is_left`. Returns the caller's error, what
+  -- was reported, and when it had ended.
+  local function shielded(f, opts, is_left)
+    local err, at
+    local list = stage.reports(function()
+      sim.run(function()
+        local caller = rn.go(function() return rn.shield(f, opts) end)
+        rn.sleep(1)
+        if is_left then return rn.sleep(10) end
+        rn.cancel(caller, "shutdown")
+        err = select(2, caller:take())
+        at = rn.now()
+        stage.check_timers()
       end)
     end)
-    rn.sleep(1)
-    rn.cancel(caller, "shutdown")
-    assert.same({ nil, "shutdown" }, { caller:take() })
-    local heard = stage.heard()
-    assert.equal(1, #heard)
-    assert.equal("half done", heard[1].err)
-  end))
+    return err, list, at
+  end
+
+  local function goes_wrong()
+    rn.sleep(5)
+    error("half done", 0)
+  end
+
+  for how, case in pairs {
+    ["returns"] = { function()
+      rn.sleep(5)
+      return "whole"
+    end },
+    ["raises an error"] = { goes_wrong, reported = "half done" },
+    ["raises the reason"] = { function()
+      rn.sleep(5)
+      error("shutdown", 0)
+    end },
+    ["is late, and passes that on"] = { function() rn.sleep(100) end, is_late = true },
+    ["is late, and raises another error"] = { function()
+      pcall(rn.sleep, 100)
+      error("half done", 0)
+    end, is_late = true, reported = "half done" },
+  } do
+    it("raises the reason in a cancelled caller, and reports other errors, if its function " .. how, function()
+      for _, grace in ipairs(case.is_late and { 20 } or { false, 20, 1000 }) do
+        local err, list, at = shielded(case[1], { grace = grace or nil })
+        assert.equal("shutdown", err)
+        assert.equal(case.is_late and 21 or 5, at)
+        assert.equal(case.reported and 1 or 0, #list)
+        if case.reported then assert.same({ case.reported, "a shield" }, { list[1].err, list[1].where }) end
+      end
+    end)
+  end
+
+  local function line_of(f) return (":%d>"):format(debug.getinfo(f, "S").linedefined) end
+
+  it("keeps the traceback of its function's error, whoever reports it", function()
+    for _, is_left in ipairs { false, true } do
+      local _, list = shielded(goes_wrong, nil, is_left)
+      assert.equal(1, #list)
+      assert.matches(line_of(goes_wrong), list[1].trace)
+    end
+  end)
+
+  it("has ended its function when it raises a deadlock outside of any go block", function()
+    local has_ended
+    assert.same({}, stage.reports(function()
+      local ok, err = pcall(rn.shield, function()
+        local _ <close> = closing(function() has_ended = true end)
+        rn.chan():take()
+      end)
+      assert.is_false(ok)
+      assert.matches("^deadlock: ", err)
+      assert.is_true(has_ended)
+    end))
+  end)
 
   it("cancels its function once its grace is over, and waits for its end", stage.sim(function()
     local seen

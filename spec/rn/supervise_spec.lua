@@ -279,14 +279,86 @@ describe("supervise", function()
     assert.equal(2, closed)
   end))
 
+  it("waits for an object that a child returns: until its process has ended, or for ever", stage.within(function()
+    local told, log = {}, {}
+    -- Its process ends after some ms, with a status, or with an error; without a time it is no process.
+    local function object(name, ms, status, err)
+      local exit = ms and rn.promise_chan()
+      if ms then
+        rn.after(ms, function()
+          if status then exit:offer { code = status } else exit:close(err) end
+        end)
+      end
+      return function()
+        log[#log + 1] = "+" .. name
+        return setmetatable({ exit = exit }, { __close = function() log[#log + 1] = "-" .. name end })
+      end
+    end
+    rn.go(rn.supervise, {
+      { "well", object("well", 1, 0), again = "error" },
+      { "ill", object("ill", 2, 7), again = "never" },
+      { "missing", object("missing", 3, nil, "ENOENT"), again = "never" },
+      { "server", object "server" },
+    }, { ex_handler = function(err, name) told[#told + 1] = name .. ": " .. tostring(err) end })
+    rn.sleep(1000)
+    for _ = 1, 3 do
+      collectgarbage() -- what is waited for is no garbage, although nothing of the program refers to the supervisor
+      rn.sleep(1)
+    end
+    assert.same({ "+well", "+ill", "+missing", "+server", "-well", "-ill", "-missing" }, log)
+    assert.same({ "ill: the process has ended with status 7", "missing: ENOENT" }, told)
+    for _, entry in ipairs(stage.entries()) do
+      if entry.name ~= "server" then rn.cancel(entry.result) end
+    end
+    rn.sleep(1)
+    assert.equal("-server", log[8])
+  end))
+
+  it("has limits of its own: five restarts within a minute, with pauses that double from 100 ms on", stage.within(function()
+    local starts, expected = {}, {}
+    local function fails()
+      starts[#starts + 1] = rn.now()
+      error("oops " .. #starts, 0)
+    end
+    local _, err = pcall(rn.supervise, { { "a", fails } }, { ex_handler = ignore })
+    assert.matches("^supervise: gives up after 5 restarts within 60000 ms; the last causes: a: oops 4; a: oops 5; "
+      .. "a: oops 6$", err.message)
+    assert.equal(6, #starts)
+    for i = 1, 5 do
+      local pause, whole = starts[i + 1] - starts[i], 100 * 2 ^ (i - 1)
+      expected[i] = pause >= whole / 2 - 0.01 and pause <= whole + 0.01
+    end
+    assert.same({ true, true, true, true, true }, expected)
+  end))
+
+  it("does not count a restart any more once its time has passed", stage.within(function()
+    for within, expected in pairs { [300] = 10, [301] = 4 } do
+      local starts = 0
+      pcall(rn.supervise, { { "a", function()
+        starts = starts + 1
+        rn.sleep(100)
+        if starts < 10 then error("oops", 0) end
+      end, again = "error" } }, { restarts = 3, within = within, backoff = 0, ex_handler = ignore })
+      assert.equal(expected, starts)
+    end
+    local last = 0
+    rn.supervise({ { "a", function()
+      last = last + 1
+      rn.sleep(100)
+      if last < 5 then error("oops", 0) end
+    end, again = "error" } }, { restarts = 1, within = 100, backoff = 0, ex_handler = ignore })
+    assert.equal(5, last)
+  end))
+
   it("shows children by their names, with their restarts, in ps, :ps and metrics", stage.within(function()
     rn.metrics()
     local caller = rn.go(rn.supervise, { { "poll", function()
       rn.sleep(100)
       error "oops"
-    end }, { "web", function() rn.sleep(1e9) end } }, { restarts = 100, backoff = 10, ex_handler = ignore })
+    end }, { "web", function() rn.sleep(1e9) end }, { "once", ignore, again = "never" } }, { restarts = 100, backoff = 10, ex_handler = ignore })
     rn.sleep(250)
     assert.same({ children = 1, running = 1, restarts = 2, failures = 2 }, rn.metrics().supervised.poll)
+    assert.same({ children = 1, running = 0, restarts = 0, failures = 0 }, rn.metrics().supervised.once)
     assert.matches('runnel_supervised_restarts_total{child="poll"} 2\n', rn.metrics():text(), 1, true)
     local text = table.concat((views.go_blocks(200)), "\n")
     assert.matches("poll supervised, 2 restarts", text)
@@ -309,6 +381,8 @@ describe("supervise", function()
       function() rn.supervise { { "a", print, again = "on" } } end)
     raises('supervise: order: "one", "rest" or "all" expected, got 1',
       function() rn.supervise({ { "a", print } }, { order = 1 }) end)
+    raises("rn.supervise: call it with a dot", function() rn:supervise { { "a", print } } end)
+    rn.supervise({ { "a", print, again = "never" } }, { within = 0, backoff = 0, restarts = 0 })
     raises("supervise: restarts: an integer of at least 0 expected, got 1.5",
       function() rn.supervise({ { "a", print } }, { restarts = 1.5 }) end)
   end)
@@ -347,11 +421,13 @@ describe("supervise, of processes,", function()
       { "sleeps", function() return uv.spawn { "sleep", "1000" } end },
       { "fails", function() return uv.spawn { "sh", "-c", "echo x >> " .. path .. "; exit 3" } end },
       { "is missing", function() return uv.spawn { "/nowhere/command" } end, again = "never" },
+      { "ends", function() return uv.spawn { "true" } end, again = "error" },
     }, { restarts = 2, backoff = 0, ex_handler = function(e, name) failed[#failed + 1] = name .. ": " .. e end })
     assert.is_false(ok)
     assert.matches("fails: the process has ended with status 3", tostring(err))
     local file <close> = assert(io.open(path))
     assert.equal("x\nx\nx\n", file:read "a")
     assert.equal(4, #failed)
+    assert.matches("is missing: /nowhere/command: ENOENT", table.concat(failed, "; "))
   end)
 end)

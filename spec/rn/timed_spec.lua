@@ -175,6 +175,40 @@ for name, make in pairs(MAKE) do
       out:close()
     end))
 
+    -- It has taken some values, and waits for the time.
+    local function waiting()
+      local source, took = rn.chan(4), { rate = 3, throttle = 1 }
+      for i = 1, name == "rate" and 4 or 2 do source:put(i) end
+      local out = make(source)
+      for i = 1, took[name] or 0 do assert.equal(i, out:take()) end
+      rn.sleep(1)
+      return source, out
+    end
+
+    local function end_of(out)
+      local value, err
+      repeat value, err = out:take() until value == nil
+      return err
+    end
+
+    for how, finish in pairs {
+      ["its result is closed"] = function(_, out) out:close() end,
+      ["its source is closed"] = function(source, out)
+        source:close()
+        assert.is_nil(end_of(out))
+      end,
+      ["its go block is cancelled"] = function(_, out)
+        for _, entry in ipairs(stage.entries()) do rn.cancel(entry.result, "killed") end
+        assert.equal("killed", end_of(out))
+      end,
+    } do
+      it("leaves no timer behind when " .. how, stage.within(function()
+        finish(waiting())
+        rn.sleep(1)
+        stage.check_timers()
+      end))
+    end
+
     it("carries false", stage.within(function()
       local value = make(rn.to_chan { false }):take()
       if name == "batch" then value = value[1] end
@@ -240,7 +274,7 @@ describe("batch", function()
 
   it("leaves no timer behind when a list was full in time", stage.within(function()
     stage.drain(rn.batch(rn.to_chan { 1, 2, 3 }, 2, 1e9))
-    assert.same({}, stage.others())
+    stage.check_timers()
     assert.is_true(sim.elapsed() < 1)
   end))
 
@@ -392,6 +426,20 @@ end)
 describe("throttle", function()
   before_each(stage.open)
   after_each(stage.close)
+
+  it("gives on a value once that it takes after its time was up", function()
+    local source = rn.chan()
+    local out = rn.throttle(source, 5)
+    source:put(1)
+    assert.equal(1, out:take())
+    source:put(2) -- waits for its time
+    source:put(3) -- is handed over, but before the throttle runs, the time is up
+    local over = rn.now() + 10
+    while rn.now() < over do end -- luacheck: ignore 542
+    assert.equal(3, out:take())
+    source:close()
+    assert.same({}, stage.drain(out))
+  end)
 
   it("gives on a value at once, and then at most the newest one in any ms", function()
     check_model(function(ch, _, ms) return rn.throttle(ch, ms) end, function(times, over, _, ms)

@@ -216,6 +216,15 @@ end
 ---In a simulation, runs go blocks until none is ready.
 function stage.settle() rn.sleep(1) end
 
+---Asserts, in a simulation in which nothing else runs, that no timer is left, hidden ones included: a wait for ever fails
+---once there is none.
+function stage.check_timers()
+  local at = rn.now()
+  local ok, err = pcall(function() rn.chan():take() end)
+  assert(not ok and tostring(err):find "^deadlock", "no deadlock")
+  if rn.now() ~= at then error(("a timer is left: it was due after %s ms"):format(rn.now() - at), 2) end
+end
+
 ---Runs a function in a simulation. Uncaught errors and remaining go blocks fail.
 ---@param f fun(...): any
 ---@param opts? { seed?: integer, shuffle?: boolean, left?: integer } `left`: how many go blocks may stay behind

@@ -441,6 +441,57 @@ describe("runnel.uv", function()
       end)
     end)
 
+    -- Lets luv hold a call back, as it does while all its threads are busy. Returns a function that waits until it was
+    -- called; this returns a function that lets luv begin.
+    local function hold_back(name)
+      local real, held = luv[name], nil
+      luv[name] = function(...)
+        luv[name], held = real, table.pack(...)
+        return true
+      end
+      finally(function() luv[name] = real end)
+      return function()
+        patience.wait_until(function() return held end)
+        return function() real(table.unpack(held, 1, held.n)) end
+      end
+    end
+
+    it("keeps its descriptor until the system has written, so that no other file gets the text", function()
+      local wait = hold_back "fs_write"
+      rn.run(function()
+        local path, other = uv_stage.path(), uv_stage.path()
+        local ch = rn.chan()
+        local result = uv.write(path, ch)
+        ch:put "text"
+        local begin = wait()
+        kill_all()
+        assert.same({ nil, "killed" }, { result:take() })
+        local file <close> = assert(io.open(other, "w"))
+        begin()
+        patience.wait_until(function() return assert(luv.fs_stat(path)).size + assert(luv.fs_stat(other)).size > 0 end)
+        assert.equal(0, assert(luv.fs_stat(other)).size)
+        file:write "else"
+      end)
+    end)
+
+    it("ends after the system has made the file, so that it can be removed then", function()
+      local wait = hold_back "fs_open"
+      rn.run(function()
+        local path = uv_stage.path()
+        os.remove(path)
+        local result = uv.write(path, rn.chan())
+        local begin = wait()
+        for _ = 1, 2 do
+          kill_all()
+          rn.yield()
+          assert.is_false(result:closed())
+        end
+        begin()
+        assert.same({ nil, "killed" }, { result:take() })
+        assert.is_true(os.remove(path))
+      end)
+    end)
+
     it("closes the channel that it writes from, and its result", function()
       rn.run(function()
         local ch = rn.chan()

@@ -1,6 +1,7 @@
 -- uv.spawn: processes, their input and output, their end.
 
 local patience = require "spec.support.patience"
+local raises = require "spec.support.raises"
 local process = require "spec.support.process"
 local rn = require "runnel"
 local shell_command = require "spec.support.shell"
@@ -125,7 +126,53 @@ describe("uv.spawn", function()
       local p = uv.spawn { "made-for-this", "word", env = { PATH = dir.path .. ":" .. os.getenv "PATH" } }
       assert.equal(file .. " word\n", all(p.stdout))
       assert.equal(file .. " word\n", all(uv.spawn({ file, "word" }).stdout))
+      assert.equal(file .. " word\n", all(uv.spawn({ file, "word", env = { PATH = "/bin" } }).stdout)) -- by luv
+      p = uv.spawn { "made-for-this", env = { PATH = "/nowhere::/bin" }, cwd = dir.path, stderr = false }
+      assert.same({ code = 0 }, p.exit:take()) -- an empty part is the current directory
     end)
+
+  it("prefers the PATH of the process's environment to that of the program", function()
+    local dir = process.directory()
+    finally(function() dir:remove() end)
+    dir:write("ls", "#!/bin/sh\necho mine")
+    assert(os.execute("chmod +x " .. dir.path .. "/ls"))
+    assert.equal("mine\n", all(uv.spawn({ "ls", env = { PATH = dir.path .. ":/bin" } }).stdout))
+  end)
+
+  -- Newer versions of libuv leave that to the program.
+  it("runs scripts without a first line for an interpreter by the shell, where luv does not", function()
+    local luv = require "luv"
+    local dir, real = process.directory(), luv.spawn
+    local file = dir.path .. "/made-for-this"
+    finally(function()
+      luv.spawn = real
+      dir:remove()
+    end)
+    dir:write("made-for-this", "echo $0 $1")
+    assert(os.execute("chmod +x " .. file))
+    function luv.spawn(name, ...) -- luacheck: ignore 122
+      if name ~= "/bin/sh" then return nil, "ENOEXEC: exec format error", "ENOEXEC" end
+      return real(name, ...)
+    end
+    for _, command in ipairs { "made-for-this", file } do
+      local p = uv.spawn { command, "word", env = { PATH = "/nowhere:" .. dir.path }, stderr = false }
+      assert.equal(file .. " word\n", all(p.stdout))
+    end
+    local p = uv.spawn { "absent", env = { PATH = dir.path }, stderr = false }
+    assert.is_true(p.exit:take().code > 0) -- the shell does not find it either
+  end)
+
+  it("ends a process whose end it cannot wait for", function()
+    local luv = require "luv"
+    local real = luv.new_poll
+    finally(function() luv.new_poll = real end)
+    function luv.new_poll() return nil, "ENOMEM: not enough memory", "ENOMEM" end -- luacheck: ignore 122
+    local status, err = uv.spawn({ "sleep", "1000" }).exit:take()
+    assert.is_nil(status)
+    assert.matches("^sleep: ENOMEM", err)
+    luv.new_poll = real
+    assert.same({ code = 0 }, uv.spawn({ "true" }).exit:take())
+  end)
 
   it("gives the process the usual reaction to signals, and none that is blocked", function()
     local p = shell "grep -E '^Sig(Blk|Ign)' /proc/self/status"
@@ -324,6 +371,15 @@ describe("uv.spawn", function()
       end
     end)
 
+    it("sends one SIGTERM, also if it is stopped again", function()
+      local p = shell("trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done", { stdout = "lines" })
+      assert.equal("ready", p.stdout:take())
+      p:close()
+      assert.equal("term", p.stdout:take())
+      p:stop(50)
+      assert.same({}, stage.drain(p.stdout))
+    end)
+
     it("returns nil and the error if the process could not be started", function()
       local status, err = uv.spawn({ "no-such-command" }):stop()
       assert.is_nil(status)
@@ -448,6 +504,16 @@ describe("uv.spawn", function()
       end
     end)
 
+    it("is waited for no longer once its last process has ended, also if the first one had ended before", function()
+      for _, parent in ipairs { "exec sleep 100", "true" } do
+        local p, child = family("", "exec sleep 100 >/dev/null 2>&1", parent, { grace = 600000 })
+        if parent == "true" then p.exit:take() end
+        p:close()
+        rn.run()
+        assert_gone(child)
+      end
+    end)
+
     it("that is not detached and has ended gets no signal for what it has left behind", function()
       local p = shell("sh -c 'echo $$; exec sleep 100' & exit", { stdout = "lines" })
       local child = p.stdout:take()
@@ -562,6 +628,22 @@ describe("uv.spawn", function()
       p:close()
     end)
 
+    it("leaves no descriptor open until the collector comes", function()
+      local luv = require "luv"
+      local function count()
+        local n, list = 0, assert(luv.fs_scandir "/proc/self/fd")
+        while luv.fs_scandir_next(list) do n = n + 1 end
+        return n
+      end
+      if not uv_stage.can_count then return end
+      finally(function() collectgarbage "restart" end)
+      collectgarbage "stop"
+      local before = count()
+      for _ = 1, 3 do assert.is_nil(uv.spawn({ "no-such-command-here" }).exit:take()) end
+      rn.run()
+      assert.equal(before, count())
+    end)
+
     it("reports a missing directory, and a file that cannot be executed", function()
       local _, err = uv.spawn({ "true", cwd = "/no/such" }).exit:take()
       assert.equal("true, in /no/such: ENOENT: no such file or directory", err)
@@ -602,6 +684,7 @@ describe("uv.spawn", function()
       { { { "" } }, 'the name of a command expected as the first value, got ""' },
       { { { "ls", true } }, "argument 1: a string expected, got true" },
       { { { "ls", "a\0b" } }, "argument 1 has a zero byte" },
+      { { { "ls", "a", "\0" } }, "argument 2 has a zero byte" },
       { { { "ls", dir = "x" } }, 'unknown option "dir"' },
       { { { "ls", cwd = 1 } }, "cwd: a path expected, got 1" },
       { { { "ls", stdin = "text" } }, 'stdin: a channel, true for a new one, .*, got "text"' },
@@ -609,6 +692,9 @@ describe("uv.spawn", function()
       { { { "ls", stderr = true } }, 'stderr: "chunks", "lines", "stdout" for the same, .*, got true' },
       { { { "ls", env = "A=b" } }, 'env: a table of names and values expected, got "A=b"' },
       { { { "ls", env = { "A=b" } } }, "env: the name of a variable expected, got 1" },
+      { { { "ls", env = { ["A=b"] = "c" } } }, 'env: the name of a variable expected, got "A=b"' },
+      { { { "ls", env = { [""] = "c" } } }, 'env: the name of a variable expected, got ""' },
+      { { { "ls", max = 0, stdout = "lines" } }, "max: a number of bytes, at least 1, expected, got 0" },
       { { { "ls", env = { A = true } } }, "env: A: a string expected, or false to leave it out, got true" },
       { { { "ls", grace = -1 } }, "grace: a number of ms expected, got %-1" },
       { { { "ls", detached = 1 } }, "detached: true or false expected, got 1" },
@@ -619,6 +705,18 @@ describe("uv.spawn", function()
       assert.equal(here, err:match "^[^:]+:%d+")
       assert.matches("spawn: .*" .. case[2], err)
     end
+    for message, f in pairs {
+      ["uv.spawn: call it with a dot"] = function() uv:spawn { "true" } end,
+      ["p.kill: call it with a colon"] = function() uv.spawn({ "true" }).kill() end,
+      ["p.stop: call it with a colon"] = function() uv.spawn({ "true" }).stop() end,
+    } do
+      raises(message, f)
+    end
+  end)
+
+  it("takes the smallest limits", function()
+    local p <close> = uv.spawn { "echo", "a", stdout = "lines", max = 1, grace = 0 }
+    assert.same({ "a" }, stage.drain(p.stdout))
   end)
 
   it("refuses options in a second table", function()

@@ -2,6 +2,7 @@
 
 local require, os = require, os
 local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
 
 local save = {}
 
@@ -11,7 +12,7 @@ Partial.__index = Partial
 
 function Partial:__close()
   self.ch:close()
-  pcall(self.written.take, self.written) -- it may only now be opened
+  guard.insist(self.written.take, self.written) -- it may only now be opened
   if self.is_kept == nil then os.remove(self.name) end
 end
 

@@ -187,6 +187,14 @@ local function reported(what, ok, err, ...)
   return false, err
 end
 
+---Calls a function that waits, and calls it again as long as the go block is cancelled meanwhile. For `<close>`
+---variables. Other errors are dropped.
+---@param f function
+---@param ... any its arguments
+function guard.insist(f, ...)
+  repeat local ok, err = pcall(f, ...) until ok or not is_cancelled(err)
+end
+
 ---Calls a function, which may park. Reports an error to the error handler (rn.on_error), with its traceback.
 ---@param what string what the handler calls the function, as in "the topic function of a pub"
 ---@param f function

@@ -97,7 +97,6 @@ function Latest:tap(to)
   if self.value ~= nil then offer(to, self.value) end
   if self.ended then
     ends.close(to, self.reason, self.unclaimed)
-    self.unclaimed = nil
   else
     self.taps[#self.taps + 1] = to
   end

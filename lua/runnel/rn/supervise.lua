@@ -13,7 +13,6 @@ local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
-local deadlock = require "runnel.internal.errors.deadlock"
 local guard = require "runnel.internal.guard"
 local living = require "runnel.internal.living"
 local sign = require "runnel.internal.sign"
@@ -105,12 +104,13 @@ local function outlive(value, err)
   local object <close> = value
   if object.wait then return object:wait() end
   if object.exit then
-    local exit = object.exit:take()
+    local exit, problem = object.exit:take()
+    if not exit then return nil, problem end
     if exit.code ~= 0 then return nil, "the process has ended with status " .. tostring(exit.code) end
     return true
   end
   local never <close> = setmetatable({ ch = core.chan() }, { __close = function(self) waited_for[self.ch] = nil end })
-  waited_for[never.ch], deadlock.private[never.ch] = true, true
+  waited_for[never.ch] = true
   never.ch:take()
 end
 
@@ -186,7 +186,7 @@ end
 
 -- A child has ended; `reason` is the error with which its result channel has closed, if its function did not return.
 function Supervisor:ended(child, reason)
-  if child.err == NO_ERROR and reason ~= nil then child.err = reason end
+  if reason ~= nil then child.err = reason end
   local has_failed, err, trace = child.has_failed, child.err, child.trace
   child.block = false
   if has_failed then self:failed(child, err, trace) end

@@ -81,7 +81,6 @@ local function collect(state, ch, n, ms)
     ops[2] = ms and size < n and start_timer(state, ms) or never
     while size < n do
       value, i, err = choose(ops)
-      if i == 1 then return stop_timer(state) end
       if i == 2 and ops[2] ~= state.timer then break end -- the list was taken
       if i == 2 then
         ops[2], state.timer = { out, list }, false -- it grows until it is taken
@@ -125,7 +124,6 @@ local function pace(state, ch, n, ms)
       ops[2] = start_timer(state, left)
       local _, i = alts(ops, PRIORITY)
       if i == 1 then return stop_timer(state) end
-      state.timer = false
     end
     if not put_while_open(out, value) then return end
     own_pace:passed()

@@ -4,6 +4,7 @@
 
 local core = require "runnel.core"
 local current = require "runnel.internal.world"
+local guard = require "runnel.internal.guard"
 local loop = require "runnel.uv.loop"
 
 local uv, alts = loop.uv, core.internal.moving.alts
@@ -20,6 +21,7 @@ local READS = 16
 ---@class runnel.uv.Descriptor
 ---@field fd? integer nil until it is open, and once it is closed
 ---@field is_closed boolean a descriptor that luv opens from now on is closed at once
+---@field is_called boolean luv has not done a call yet
 ---@field name string for messages
 ---@field world? runnel.sim.World where it exists; nil: the real one
 ---@field begin fun(f: function, ...: any) begins an asynchronous call of luv; only one at a time
@@ -35,10 +37,13 @@ local READS = 16
 local Descriptor = {}
 Descriptor.__index = Descriptor
 
--- Standard input, output and error belong to the whole program, so they are never closed.
+-- Standard input, output and error belong to the whole program, so they are never closed. A call of luv's threads may
+-- not have begun yet, and the system gives the number of a closed descriptor to the next one: so it is closed after it.
 local function close(self)
+  self.is_closed = true
+  if self.is_called and not loop.over then return end
   if self.fd and self.fd > 2 then loop.close_descriptor(self.fd, self.world) end
-  self.fd, self.is_closed = nil, true
+  self.fd = nil
   local watch = self.watch
   self.watch = nil
   if watch and not watch:is_closing() then
@@ -52,7 +57,7 @@ Descriptor.close, Descriptor.__close, Descriptor.__gc = close, close, close
 
 local function new(name, fd)
   local self = setmetatable({
-    name = name, fd = fd, is_closed = false, opened = fd == nil, world = loop.world(),
+    name = name, fd = fd, is_closed = false, is_called = false, opened = fd == nil, world = loop.world(),
     by_threads = loop.world() ~= nil or not descriptors.read_in_memory, reads = 0,
     polled = nil, watch = nil, ready = nil, writes = nil, by_time = nil, -- room for later fields
   }, Descriptor)
@@ -60,11 +65,14 @@ local function new(name, fd)
   -- Refers to `self`: it must not be collected, and closed, while luv uses it.
   local function on_answer(e, r)
     err, result = e and loop.message(e, self.name), r
+    self.is_called = false
+    if self.is_closed then close(self) end
     answers:offer(true)
   end
   function self.begin(f, ...)
     local args = table.pack(...)
     args[args.n + 1] = on_answer
+    self.is_called = true
     local req, problem = f(table.unpack(args, 1, args.n + 1))
     if not req then on_answer(problem) end
   end
@@ -189,18 +197,22 @@ function descriptor.is_descriptor(value) return math.type(value) == "integer" an
 ---@return runnel.uv.Descriptor
 function descriptor.of_file(path, fd) return new(path, fd) end
 
--- Closes a descriptor unless it is open: the go block that opens it was cancelled, and luv may open it yet.
+-- The go block that opens a path may be cancelled, and luv may open it yet: it is closed then. If that makes the file, the
+-- go block ends only afterwards, so that whoever waits for its end can remove the file.
 local Opening = { __close = function(self)
-  if not self.descriptor.fd then close(self.descriptor) end
+  local d = self.descriptor
+  if not d.is_called then return end
+  close(d)
+  if self.makes then guard.insist(d.finish) end
 end }
 
 -- Makes one attempt to open a path. Parks.
 local function try_to_open(self, where, flags)
-  local opening <close> = setmetatable({ descriptor = self }, Opening) -- luacheck: ignore 211
+  local makes = flags & uv.constants.O_CREAT ~= 0
+  local opening <close> = setmetatable({ descriptor = self, makes = makes }, Opening) -- luacheck: ignore 211
   return self:call(function(path, how, mode, on_answer)
     return uv.fs_open(path, how, mode, function(err, fd)
       self.fd = fd
-      if self.is_closed then close(self) end
       on_answer(err)
     end)
   end, where, flags | uv.constants.O_NONBLOCK, tonumber("666", 8))

@@ -87,7 +87,6 @@ end
 ---@param worker runnel.internal.Worker
 ---@param value any
 function Lanes:enter(worker, value)
-  if worker.has_place then return end
   local lane = worker.lane
   if not lane then
     lane = lane_for(self, value)
@@ -105,7 +104,7 @@ function Lanes:enter(worker, value)
   worker.at = "lane"
   local waits <close> = setmetatable({}, { __close = function() self.waiting = self.waiting - 1 end }) -- luacheck: ignore
   take(worker.gate)
-  worker.at, worker.gate = at, false
+  worker.at = at
 end
 
 local function remove(list, first, last, worker)
