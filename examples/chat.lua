@@ -9,7 +9,7 @@ local rn = require "runnel"
 local http = require "runnel.http"
 local uv = require "runnel.uv"
 
-local port = math.tointeger(tonumber(arg[1] or 8080))
+local port = math.tointeger(tonumber(arg[1] or "8080"))
 if not port or #arg > 1 then
   local is_asked = arg[1] == "--help"
   local to = is_asked and io.stdout or io.stderr

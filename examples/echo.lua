@@ -15,10 +15,8 @@ if arg[1] == "--help" then
   os.exit()
 end
 
----@type string?, any
-local host, port = arg[1], arg[2]
-if not port then host, port = "127.0.0.1", host end
-port = math.tointeger(tonumber(port))
+local host, port = "127.0.0.1", math.tointeger(tonumber(arg[#arg]))
+if arg[2] then host = arg[1] end
 if not port or port < 0 or port > 65535 or arg[3] then
   io.stderr:write(USAGE)
   os.exit(2)

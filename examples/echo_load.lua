@@ -40,9 +40,8 @@ while arg[i] do
   end
   i = i + 1
 end
-local host, port = place[1], place[2]
-if not port then host, port = "127.0.0.1", host end
-port = math.tointeger(tonumber(port))
+local host, port = "127.0.0.1", math.tointeger(tonumber(place[#place]))
+if place[2] then host = place[1] end
 if not port or port < 1 or port > 65535 or place[3] then usage() end
 local clients, messages, size = options["-c"], options["-n"], options["-s"]
 

@@ -22,7 +22,7 @@ local function usage()
   os.exit(2)
 end
 
-local values, ms = tonumber(arg[1] or 100), tonumber(arg[2] or 2)
+local values, ms = tonumber(arg[1] or "100"), tonumber(arg[2] or "2")
 if math.type(values) ~= "integer" or values < 1 or not (ms and ms > 0 and ms < math.huge) or arg[3] then usage() end
 
 -- A channel of the numbers from 1 to n, one every `ms`.

@@ -34,7 +34,7 @@ end
 
 -- ---- the command line ----
 
-local ms = math.tointeger(tonumber(arg[1] or 500))
+local ms = math.tointeger(tonumber(arg[1] or "500"))
 if not ms or ms < 1 or arg[2] then
   io.stderr:write(USAGE)
   os.exit(2)

@@ -40,7 +40,7 @@ local function bucket(interval, burst)
   return tokens
 end
 
-local rate, burst = tonumber(arg[1]), tonumber(arg[2] or 1)
+local rate, burst = tonumber(arg[1]), tonumber(arg[2] or "1")
 if not (rate and rate > 0 and rate < math.huge) or math.type(burst) ~= "integer" or burst < 1 or arg[3] then usage() end
 
 io.stdout:setvbuf "line"

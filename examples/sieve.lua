@@ -31,7 +31,7 @@ local function sift(scope, from, prime)
   return out
 end
 
-local n = math.tointeger(tonumber(arg[1] or 25))
+local n = math.tointeger(tonumber(arg[1] or "25"))
 if not n or n < 1 or arg[2] then
   io.stderr:write(USAGE)
   os.exit(2)

@@ -5,7 +5,7 @@
 local rn = require "runnel"
 local uv = require "runnel.uv"
 
-local path, pattern, most = arg[1], arg[2] or "^%S+", tonumber(arg[3] or 20)
+local path, pattern, most = arg[1], arg[2] or "^%S+", tonumber(arg[3] or "20")
 
 -- Counts in a piece of whole lines. This runs in the threads of the pool.
 local count <close> = rn.threads(rn.cores(), function(job)

@@ -1444,7 +1444,9 @@ end
 ---Does exactly one of several operations: a channel to take from, or {channel, value} to put.
 ---@param ops table
 ---@param opts? { priority?: boolean, default?: any, nowait?: boolean }
----@return any value, runnel.Channel<any> port, any err
+---@return any value
+---@return runnel.Channel<any>|"default" port
+---@return any err
 function M.alts(ops, opts)
   local value, port, err = alts(ops, opts)
   if err ~= nil then return value, port, err end
@@ -1558,7 +1560,9 @@ local function run_main(what, f, ...)
   return false, go.reason
 end
 
----Tells the library which loop it runs in: see the head of this file.
+---Tells the library which loop it runs in: see the head of this file. Returns the library.
+---@param given table
+---@return table
 function M.host(given)
   if type(given) ~= "table" then raise("host: a table of functions expected, got %s", got(given, "host")) end
   local needed = given.spawn and { "now", "current", "spawn", "park", "wake" } or { "now" }
@@ -1573,6 +1577,7 @@ end
 
 ---For a host whose threads are the go blocks: it has ended the thread of this one. What that waits for is withdrawn, so
 ---that no value goes to it, and its result channel closes with an error.
+---@param go table what spawn and park were given
 function M.killed(go)
   if go.on and not go.on.vain then withdraw(go) end
   if not go.f then return end

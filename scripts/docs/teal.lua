@@ -3,8 +3,9 @@
 -- types are in runnel/teal_types.d.tl, which exists for Teal only; each module has names for its own.
 --
 -- What Teal cannot say is wider here: `any` stands for a union of several tables or several functions; a first result
--- that is `any` is a type parameter, so that a variable with a type takes it; and a function that a program passes
--- may return nothing, or fewer results.
+-- that is `any` is a type parameter, so that a variable with a type takes it; a function that a program passes may
+-- return nothing, or fewer results; and an argument or option that must be an integer is a number, since that is what
+-- tonumber and arithmetic give in Teal.
 package.path = "./?.lua;" .. package.path
 
 local api_lua = require "scripts.docs.api_lua"
@@ -36,13 +37,21 @@ local function add(to, owner, name, text)
   table.insert(to[owner], { name = name, type = luacats.parse(text) })
 end
 
+-- runnel.lite has the functions of runnel, and says so in place of their types.
+local in_runnel = {}
+for line in io.lines "spec/api.txt" do
+  local name, signature = line:match "^function rn%.([%w_]+)(%(.*)$"
+  if name then in_runnel[name] = signature end
+end
+
 for line in io.lines "spec/api.txt" do
   local kind, rest = line:gsub(" %(experimental%)$", ""):match "^(%l+) (.*)$"
   if kind == "module" then
     modules[rest] = rest ~= "runnel.meta" or nil
   elseif kind == "function" then
-    local prefix, name, signature = rest:match "^(%l+)%.([%w_]+)(%(.*)$"
-    if prefix then add(functions, assert(api_lua.MODULES[prefix] or "runnel." .. prefix), name, "fun" .. signature) end
+    local prefix, name, signature = rest:match "^(%l+)%.([%w_]+)(.*)$"
+    if prefix == "lite" then signature = name ~= "step" and in_runnel[name] or signature end
+    if prefix and signature:find "^%(" then add(functions, assert(api_lua.MODULES[prefix] or "runnel." .. prefix), name, "fun" .. signature) end
   elseif kind == "method" then
     local class, name, signature = rest:match "^([%w_.]+):([%w_]+)(%(.*)$"
     add(methods, class, name, "fun" .. signature)
@@ -120,13 +129,24 @@ local function union(t, where)
   return (is_any or #texts == 0) and "any" or table.concat(texts, " | ")
 end
 
+-- An argument or option that is an integer, or may be one.
+local function with_number(t)
+  local alias = t.kind == "name" and world.aliases[t.name]
+  if alias then return with_number(alias.type) end
+  if t.kind == "name" and t.name == "integer" then return { kind = "name", name = "number" } end
+  if t.kind ~= "union" then return t end
+  local wider = { kind = "union" }
+  for i, one in ipairs(t) do wider[i] = with_number(one) end
+  return wider
+end
+
 local write_record
 
 -- A function. The results of one that the program passes are variadic, so that it may return nothing.
 local function fun(t, where, is_argument)
   local inner = { name = where.name, generics = where.generics, is_inner = true, free = where.free }
   local params = each(t.params, function(param)
-    local text = teal(param.type, { name = where.name .. "_" .. param.name, generics = where.generics,
+    local text = teal(where.is_inner and param.type or with_number(param.type), { name = where.name .. "_" .. param.name, generics = where.generics,
       is_inner = where.is_inner, free = where.free }, true)
     if param.name == "..." then return "...: " .. text end
     return ("%s%s: %s"):format(param.name, (param.optional or where.is_optional) and "?" or "", text)
@@ -151,7 +171,7 @@ local function fields_of(t, where)
   local lines = {}
   for _, field in ipairs(t.fields) do
     if not field.name then return "any" end
-    if is_name(field.name) then lines[#lines + 1] = { name = field.name, type = field.type } end
+    if is_name(field.name) then lines[#lines + 1] = { name = field.name, type = where.is_inner and field.type or with_number(field.type) } end
   end
   local name = short(where.name:gsub(":", "."):gsub("_opts$", "_options"):gsub("_(%l)", string.upper))
   inline[#inline + 1] = { name = name, fields = lines }
@@ -221,8 +241,22 @@ local function generics_in(t, known, found)
   return found
 end
 
+-- A function that is made of another one gives what that gives, as Store:once does.
+local RESULT <const> = { kind = "fun", returns = { { kind = "name", name = "R" } },
+  params = { { name = "...", type = { kind = "name", name = "any" } } } }
+local function is_function(t) return t.kind == "name" and t.name == "function" end
+local function with_result(t)
+  local given = nil
+  for i, param in ipairs(t.params) do given = is_function(param.type) and i or given end
+  if not given or #t.returns ~= 1 or not is_function(t.returns[1]) then return t end
+  local params = table.move(t.params, 1, #t.params, 1, {})
+  params[given] = { name = params[given].name, optional = params[given].optional, type = RESULT }
+  return { kind = "fun", params = params, returns = { RESULT } }
+end
+
 -- A line of a record: a function of a module, or a method, which has `self`.
 local function member(owner, name, t, self, known)
+  t = with_result(t)
   local own = generics_in(t, known, {})
   local all = setmetatable({}, { __index = function(_, key) return known[key] or own[key] == true end })
   local count = 0
@@ -248,7 +282,7 @@ local function fields_of_class(name, into)
   for _, parent in ipairs(class and class.parents or {}) do fields_of_class(parent.name, into) end
   if name:find "Options$" or name == "runnel.Option" then
     for key, field in pairs(class.fields) do
-      if is_name(key) then into[key] = field.type end
+      if is_name(key) then into[key] = with_number(field.type) end
     end
   end
   for _, field in ipairs(fields[name] or {}) do into[field.name] = field.type end
@@ -380,7 +414,8 @@ end
 for module, lines in pairs(bodies) do
   local last = module:match "[%w_]+$"
   local out = { "" }
-  if module == "runnel" then out[#out + 1] = 'local xf = require "runnel.xf"' end
+  local inner_module = ({ runnel = "xf", ["runnel.lite"] = "sim" })[module]
+  if inner_module then out[#out + 1] = ("local %s = require \"runnel.%s\""):format(inner_module, inner_module) end
   out[#out + 1] = "local record " .. last
   for _, record in ipairs(order) do
     local inner = record.class:match("^" .. module:gsub("%.", "%%.") .. "%.([%w_]+)$")
@@ -388,7 +423,7 @@ for module, lines in pairs(bodies) do
       out[#out + 1] = ("  type %s%s = types.%s%s"):format(inner, record.params, record.name, record.params)
     end
   end
-  if module == "runnel" then out[#out + 1] = "  xf: xf" end
+  if inner_module then out[#out + 1] = ("  %s: %s"):format(inner_module, inner_module) end
   if CALLED[module] then out[#out + 1] = "  " .. CALLED[module] end
   for _, line in ipairs(lines) do out[#out + 1] = qualified(line) end
   out[#out + 1] = ("end\nreturn %s"):format(last)
