@@ -63,11 +63,11 @@ describe("scripts/setup", function()
     local install = [[
       say() { echo "$1"; i=0; until grep -qF "$2" errors || [ $i = 2000 ]; do sleep 0.01; i=$((i + 1)); done; }
       case " $* " in
-      *" update "*) say "Hit:1 http://deb.debian.org bookworm" "setup: ... Hit:1 http" ;;
+      *" update "*) say "Hit:1 http://mirror.example bookworm" "setup: ... Hit:1 http" ;;
       *)
         echo "0 upgraded, 2 newly installed, 0 to remove and 7 not upgraded."
         echo "Need to get 12.3 MB/15.0 MB of archives."
-        say "Get:1 http://deb.debian.org spin" "setup: ... 1 of 2 packages are fetched (12.3 MB in all)"
+        say "Get:1 http://mirror.example spin" "setup: ... 1 of 2 packages are fetched (12.3 MB in all)"
         say "Unpacking spin (1.0) ..." "setup: ... 1 of 2 packages are unpacked"
         echo "Setting up libspin (1.0) ..."
         say "Setting up spin (1.0) ..." "setup: ... 2 of 2 packages are installed"
