@@ -58,7 +58,7 @@ describe("with limits", function()
         return info and info.data:find '"num_redelivered":1'
       end))
       proxy:flow()
-      assert(there:flush())
+      patience.wait_for(function() return there:flush() end)
       rn.sleep(200) -- the message would have been started again
       assert.equal(1, calls)
       over:close()
