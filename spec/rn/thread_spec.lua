@@ -1327,6 +1327,17 @@ describe("a program with threads", function()
     return status, errors, output
   end
 
+  -- The errors without what is told of threads that have not ended within a second: on a busy machine some have not.
+  local function ended_in_time(errors)
+    return patience.factor() == 1 and errors
+      or (errors:gsub("runnel: a thread is still running, and left: [^\n]*\n", ""))
+  end
+
+  local function assert_clean(code, what)
+    local status, errors, output = run(code)
+    assert.same({ 0, "", "" }, { status, ended_in_time(errors), output }, what)
+  end
+
   for what, code in pairs {
     ["its end"] = "",
     ["its end, some time later"] = "rn.sleep(math.random(30))",
@@ -1336,7 +1347,7 @@ describe("a program with threads", function()
     ["os.exit that closes the state"] = "os.exit(0, true)",
   } do
     it("ends cleanly by " .. what, function()
-      for _ = 1, 3 do assert.same({ 0, "", "" }, { run("math.randomseed(os.time())" .. code) }) end
+      for _ = 1, 3 do assert_clean("math.randomseed(os.time())" .. code) end
     end)
   end
 
@@ -1371,14 +1382,14 @@ describe("a program with threads", function()
       is_over()
       pool:drain()
     ]]
-    for last = 1, 14 do assert.same({ 0, "", "" }, { run(steps:format(last)) }, "step " .. last) end
+    for last = 1, 14 do assert_clean(steps:format(last), "step " .. last) end
   end)
 
   it("ends cleanly by an error", function()
     local status, errors = run "rn.sleep(3) error 'the end'"
     assert.equal(1, status)
     assert.matches("the end", errors)
-    assert.not_matches("still running", errors)
+    assert.not_matches("still running", ended_in_time(errors))
   end)
 
   it("waits for a thread as long if the time of day is set meanwhile", function()
@@ -1413,7 +1424,7 @@ describe("a program with threads", function()
     local path = dir.path
     local _, errors, status = shell.run(("cc -shared -fPIC -o %s/set_back.so %s/set_back.c -ldl || exit; "
       .. "LD_PRELOAD=%s/set_back.so lua %s/job.lua"):format(path, path, path, path))
-    assert.equal("", errors)
+    assert.equal("", ended_in_time(errors))
     assert.equal(0, status)
   end)
 
@@ -1428,7 +1439,9 @@ describe("a program with threads", function()
       rn.exit(0)
     ]]
     assert.equal(0, status)
-    assert.matches("^runnel: a thread is still running, and left: thread /tmp/[^\n]*:10\n$", errors)
+    assert.matches("runnel: a thread is still running, and left: thread /tmp/[^\n]*:10\n", errors)
+    local others = errors:gsub("[^\n]*:10\n", "", 1)
+    assert.equal("", ended_in_time(others))
   end)
 end)
 

@@ -260,7 +260,10 @@ describe("runs of a store", function()
     for i, priority in ipairs { 0, 1, 9, 5 } do
       all[i + 2] = assert(work:start(i + 2, i + 2, { priority = priority }))
     end
-    for _ = 1, 6 do going:put(true) end
+    for i = 1, 6 do
+      going:put(true)
+      patience.wait_for(function() return #seen == math.min(i + 2, 6) end) -- the next one has begun, in either process
+    end
     for _, r in ipairs(all) do r:result() end
     assert.equal(2, most)
     assert.equal("5, 6, 4, 3", table.concat(seen, ", ", 3))
