@@ -13,7 +13,7 @@ site: ## write the documentation, with snippets that run in the browser, into bu
 	@scripts/debian_source liblua5.4-dev $(SITE_WORK)/lua
 	@site/packages $(SITE_WORK)
 	$(THEN) run-site
-run-site: $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.txt $(DOC_INDEX)
+run-site: modules $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/worlds.txt $(DOC_INDEX)
 	@RUNNEL_VERSION='$(VERSION)' SITE_URL='$(SITE_URL)' SOURCE_URL='$(SOURCE_URL)' SOURCES='$(DIST).tar.gz' \
 	  node site/build.mjs $(SITE_WORK) $(SITE) $(DOC_INDEX)
 	@$(LUA) scripts/docs/llms.lua $(SITE) $(SITE_URL)

@@ -36,6 +36,13 @@ describe("the Makefile #heavy", function()
     assert.equal(1, links)
   end)
 
+  it("builds the core before the script of the site that needs it", function()
+    local printed = commands("", "SITE_WORK=build/nothing/site run-site")
+    local core = printed:find("-o build/nothing/runnel/core.so", 1, true)
+    local script = printed:find("scripts/docs/llms.lua", 1, true)
+    assert.is_true(core < script, printed)
+  end)
+
   it("prints the variables for this tree: make -s env", function()
     local pipe <close> = assert(io.popen "env -u MAKEFLAGS -u MAKELEVEL make -s env BUILD=build/nothing")
     local printed = pipe:read "a"

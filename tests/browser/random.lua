@@ -31,11 +31,11 @@ local function channels_of(metrics)
   local channels, waiting = {}, 0
   for _, ch in ipairs(core.internal.trace.chans()) do
     local s = ch:stats()
-    waiting = waiting + s.puts
+    waiting = waiting + s.puts_waiting
     if s.name then
       assert(not channels[s.name], "two channels of a name")
-      channels[s.name] = { puts = s.put_total, takes = s.take_total, capacity = s.capacity, puts_waiting = s.puts,
-        takes_waiting = s.takes }
+      channels[s.name] = { puts = s.put_total, takes = s.take_total, capacity = s.capacity,
+        puts_waiting = s.puts_waiting, takes_waiting = s.takes_waiting }
     end
   end
   for _, row in pairs(metrics.channels) do waiting = waiting - row.puts_waiting end
@@ -82,7 +82,11 @@ function server_module.ask(server)
   return ask(server)
 end
 function server_module.publish(server)
-  truth()
+  local ok, err = xpcall(truth, debug.traceback)
+  if not ok then -- the monitor would go on without a picture
+    io.stderr:write(err, "\n")
+    os.exit(1)
+  end
   is_partial = false
   return publish(server)
 end
