@@ -138,6 +138,27 @@ describe("req:form", function()
     end
   end)
 
+  it("refuses a form whose compressed body is damaged, of either kind", function()
+    local lib = require "runnel.http.curl"
+    for kind, text in pairs {
+      [MULTIPART] = field("a", "1") .. "--b--", ["application/x-www-form-urlencoded"] = "a=1&b=2",
+    } do
+      local before = http.fake(http.compress(function(req)
+        local form, err, status = req:form()
+        return status or 200, nil, err or form.fields.a
+      end))
+      local function send(body)
+        local res = assert(http.request { url = "http://x/", body = body, headers = { ["Content-Type"] = kind,
+          ["Content-Encoding"] = "gzip" } })
+        return res.status .. " " .. res.body
+      end
+      local packed = lib.deflater(6):deflate(text, "finish")
+      assert.equal("200 1", send(packed))
+      assert.equal("400 400: the compressed body is damaged", send(packed:sub(1, -2)))
+      http.fake(before)
+    end
+  end)
+
   it("refuses malformed forms", function()
     local FORM = 'Content-Disposition: form-data; name="a"'
     for body, expected in pairs {
