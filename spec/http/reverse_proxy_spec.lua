@@ -305,6 +305,13 @@ describe("http.proxy", function()
     assert.equal(502, ask())
     assert.equal("http://behind: it has answered with status 600", told)
     http.fake(before)
+    if not has_websocket then return end
+    local front <close> = assert(http.serve(0, http.proxy("http://127.0.0.1:1", { on_error = function(req, err, status)
+      told = { req.path, type(err), status }
+      return status
+    end })))
+    assert.is_nil((http.websocket(front.url:gsub("^http", "ws") .. "chat")))
+    assert.same({ "/chat", "string", 502 }, told)
   end)
 
   it("answers 504 if there is no connection in time", function()
