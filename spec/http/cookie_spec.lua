@@ -13,6 +13,11 @@ describe("http.cookie", function()
     assert.equal("a=b; Path=/x; Domain=example.org; Max-Age=2; SameSite=Strict",
       http.cookie("a", "b", { path = "/x", domain = "example.org", max_age = 1500, secure = false, http_only = false,
         same_site = "strict" }))
+    for ms, seconds in pairs { [1] = 1, [1000] = 1, [1001] = 2, [3600000] = 3600 } do
+      assert.matches("; Max%-Age=" .. seconds .. ";", http.cookie("a", "b", { max_age = ms }))
+    end
+    assert.equal("__Host-a=b; Path=/" .. SAFE, http.cookie("__Host-a", "b"))
+    assert.equal("__Secure-a=b; Path=/x" .. SAFE, http.cookie("__Secure-a", "b", { path = "/x" }))
     assert.equal("a=b; Path=/; Secure; HttpOnly; SameSite=None", http.cookie("a", "b", { same_site = "none" }))
   end)
 
@@ -36,7 +41,13 @@ describe("http.cookie", function()
     raises("needs secure = true", function() http.cookie("__Host-a", "b", { secure = false }) end)
     raises("needs secure = true", function() http.cookie("__secure-a", "b", { secure = false }) end)
     raises("has the path / and no domain", function() http.cookie("__Host-a", "b", { domain = "x.org" }) end)
-    raises("it has 5%d%d%d bytes", function() http.cookie("a", ("x"):rep(5000)) end)
+    raises("has the path / and no domain", function() http.cookie("__Host-a", "b", { path = "/x" }) end)
+    for _, bad in ipairs { "", 5, true } do
+      raises("cookie: domain: a string without", function() http.cookie("a", "b", { domain = bad }) end)
+    end
+    local rest = #http.cookie("a", "")
+    assert.equal(4096, #http.cookie("a", ("x"):rep(4096 - rest)))
+    raises("it has 4097 bytes, and clients keep at most 4096", function() http.cookie("a", ("x"):rep(4097 - rest)) end)
     raises('cookie: unknown option "expires"', function() http.cookie("a", "b", { expires = 1 }) end)
   end)
 end)

@@ -138,6 +138,50 @@ describe("req:form", function()
     end
   end)
 
+  it("refuses a form whose compressed body is damaged, of either kind", function()
+    local lib = require "runnel.http.curl"
+    for kind, text in pairs {
+      [MULTIPART] = field("a", "1") .. "--b--", ["application/x-www-form-urlencoded"] = "a=1&b=2",
+    } do
+      local before = http.fake(http.compress(function(req)
+        local form, err, status = req:form()
+        return status or 200, nil, err or form.fields.a
+      end))
+      local function send(body)
+        local res = assert(http.request { url = "http://x/", body = body, headers = { ["Content-Type"] = kind,
+          ["Content-Encoding"] = "gzip" } })
+        return res.status .. " " .. res.body
+      end
+      local packed = lib.deflater(6):deflate(text, "finish")
+      assert.equal("200 1", send(packed))
+      assert.equal("400 400: the compressed body is damaged", send(packed:sub(1, -2)))
+      http.fake(before)
+    end
+  end)
+
+  it("has the files of the option multipart in a fake, too", function()
+    local path = os.tmpname()
+    local made = assert(io.open(path, "wb"))
+    made:write("a\0b"):close()
+    local files = {}
+    local before = http.fake(function(req)
+      assert(req:form { file = keep(files) })
+      return 200
+    end)
+    assert(http.request { url = "http://x/", multipart = { { name = "f", file = path, type = "image/png" } } })
+    http.fake(before)
+    os.remove(path)
+    assert.same({ { "f", path:match "[^/]*$", "image/png", "a\0b" } }, files)
+  end)
+
+  it("reads what follows a form, so that its connection goes on with the next request", function()
+    local pieces = { field("a", "1") .. "--b--", "\r\nmore", "and more" }
+    local reader = require "runnel.http.form.multipart_reader".new(function() return table.remove(pieces, 1) end, "b")
+    reader:begin()
+    while reader:next_part() do end
+    assert.same({}, pieces)
+  end)
+
   it("refuses malformed forms", function()
     local FORM = 'Content-Disposition: form-data; name="a"'
     for body, expected in pairs {

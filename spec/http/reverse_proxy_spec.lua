@@ -289,13 +289,39 @@ describe("http.proxy", function()
     assert.match("^http%.proxy", heard[1].name)
   end)
 
+  it("tells the program's handler what is wrong with a response, and where it is from", function()
+    local told
+    local f = http.proxy("http://behind", { on_error = function(_, err, status)
+      told = err
+      return status
+    end })
+    local before = http.fake(f)
+    local function answer() return 200, { ["A b"] = "x" } end
+    local function ask() return assert(http.get "http://front/").status end
+    http.fake(function(req) return (req.headers.host == "behind" and answer or f)(req) end)
+    assert.equal(502, ask())
+    assert.equal('http://behind: it has answered with a malformed header "a b"', told)
+    function answer() return 600 end
+    assert.equal(502, ask())
+    assert.equal("http://behind: it has answered with status 600", told)
+    http.fake(before)
+    if not has_websocket then return end
+    local front <close> = assert(http.serve(0, http.proxy("http://127.0.0.1:1", { on_error = function(req, err, status)
+      told = { req.path, type(err), status }
+      return status
+    end })))
+    assert.is_nil((http.websocket(front.url:gsub("^http", "ws") .. "chat")))
+    assert.same({ "/chat", "string", 502 }, told)
+  end)
+
   it("answers 504 if there is no connection in time", function()
     local uv = require "runnel.uv"
     local full, port = assert(uv.listen("127.0.0.1", 0)) -- accepts, and says nothing, so the TLS handshake never ends
     local front <close> = assert(http.serve(0, http.proxy(("https://127.0.0.1:%d"):format(port), {
       connect_timeout = 50,
     })))
-    assert.equal(504, assert(http.get(front.url)).status)
+    local res = assert(http.get(front.url))
+    assert.same({ 504, "504: the server behind this one has not answered in time\n" }, { res.status, res.body })
     assert.equal(1, #stage.heard())
     full:close()
   end)
@@ -368,6 +394,21 @@ describe("http.proxy", function()
       local none, why, response = http.websocket(url, { origin = "http://evil.example" })
       assert.same({ nil, 403 }, { none, response.status })
       assert.match("status 403", why)
+    end)
+
+    it("closes the other end of a WebSocket with 1000 that was closed without a code, as browsers do", function()
+      local codes = rn.chan(1)
+      local front, closing <close> = behind(function(req) -- luacheck: ignore 211
+        local conn = assert(req:websocket())
+        conn:read():take()
+        codes:put { conn.code, conn.reason }
+      end)
+      local conn <close> = assert(require "runnel.uv".connect("127.0.0.1", front.port))
+      conn:write("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        .. "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+      assert.match("^HTTP/1.1 101", conn:read():take())
+      conn:write "\x88\x80\0\0\0\0" -- an empty close frame
+      assert.same({ 1000, "" }, codes:take())
     end)
 
     both("closes both ends of a WebSocket if a message is too long", function()

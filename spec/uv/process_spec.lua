@@ -511,6 +511,7 @@ describe("uv.spawn", function()
         p:close()
         rn.run()
         assert_gone(child)
+        assert.is_nil(p.ending) -- the program's end sends nothing to that number any more
       end
     end)
 

@@ -35,6 +35,7 @@ namers["http/client.lua"] = function(co, level)
   if what then return ("http.%s %s"):format(what, (host_of(value_of(co, level, "url")))) end
   if type(self) == "table" and self.url then return "http.stream " .. host_of(self.url) end
 end
+namers["http/stream.lua"] = namers["http/client.lua"]
 
 namers["http/websocket.lua"] = function(co, level)
   local place = value_of(co, level, "place")
