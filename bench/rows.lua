@@ -48,6 +48,13 @@ local WAYS <const> = {
     end)
     tx:exec(INSERT, { rows = ch })
   end },
+  { "tx:exec, an iterator", function(tx)
+    local i = 0
+    tx:exec(INSERT, { rows = function()
+      i = i + 1
+      return lists[i]
+    end })
+  end },
   { "tx:exec for each", function(tx)
     for _, row in ipairs(lists) do tx:exec(INSERT, row[1], row[2], row[3], row[4]) end
   end },

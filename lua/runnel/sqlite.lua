@@ -76,18 +76,18 @@ end
 ---order. An error is raised at the line of the call, and names the statement.
 ---@param sql string with `?` for values, or `:name` for named ones
 ---@param ... any nil, booleans (as 1 and 0), numbers, strings, and sqlite.blob(bytes); or only one table of named
----values; or { rows = a list or a channel of rows }: then the statement runs for each row, which is a list of values or
----a table of named ones, and all of them are done, or none
+---values; or { rows = a list, a channel or an iterator of rows }: then the statement runs for each row, which is a list
+---of values or a table of named ones, and all of them are done, or none
 ---@return integer changes how many rows all statements have changed
 ---@return integer rowid of the row that was inserted last
 function Statements:exec(sql, ...)
   sign.own(self, "db|tx", "exec")
   local rows = many.of(...)
   if not rows then return exec(self, sql, ...) end
-  if not core.is_chan(rows) then return many.exec_list(self, sql, rows) end
-  if self.number > 0 then return many.exec_channel(self, sql, rows) end
+  if not many.is_stream(rows) then return many.exec_list(self, sql, rows) end
+  if self.number > 0 then return many.exec_stream(self, sql, rows) end
   asking.check(self, "exec", sql) -- otherwise the message would be that of a transaction
-  return self:transaction(function(tx) return many.exec_channel(tx, sql, rows) end)
+  return self:transaction(function(tx) return many.exec_stream(tx, sql, rows) end)
 end
 
 ---Runs a statement, and returns its rows. NULLs are nil.

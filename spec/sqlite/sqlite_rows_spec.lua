@@ -1,4 +1,4 @@
--- One statement of runnel.sqlite for many rows, of a list or of a channel.
+-- One statement of runnel.sqlite for many rows, of a list, of a channel, or of an iterator.
 
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
@@ -38,8 +38,18 @@ describe("runnel.sqlite, a statement for many rows", function()
     return ch
   end
 
-  -- The two ways to give rows.
-  local ways = { ["a list"] = function(list) return list end, ["a channel"] = channel }
+  -- An iterator over the values of a list, which then fails with an error if one is given.
+  local function iterator(list, err)
+    local i = 0
+    return function()
+      i = i + 1
+      if list[i] == nil then return nil, err end
+      return list[i]
+    end
+  end
+
+  -- The ways to give rows.
+  local ways = { ["a list"] = function(list) return list end, ["a channel"] = channel, ["an iterator"] = iterator }
 
   -- n rows from the number `first` on.
   local function numbered(first, n, size)
@@ -180,8 +190,8 @@ describe("runnel.sqlite, a statement for many rows", function()
 
   it("needs only that option", function()
     raises('exec: unknown option "n"; known: rows', function() db:exec(INSERT, { rows = {}, n = 1 }) end)
-    raises("exec: rows: a list or a channel of rows expected, got a function", function()
-      db:exec(INSERT, { rows = print })
+    raises("exec: rows: a list, a channel or an iterator of rows expected, got a thread", function()
+      db:exec(INSERT, { rows = coroutine.create(print) })
     end)
     raises('rows: value "rows": got a table', function() db:rows("select :rows", { rows = {} }) end)
     assert.equal(1, (db:exec("insert into t(b) values (:rows)", { rows = "a value" })))
@@ -224,13 +234,13 @@ describe("runnel.sqlite, a statement for many rows", function()
     raises("exec: .*work.db: the channel of rows has failed: no more, in: insert into t", function()
       db:exec(INSERT, { rows = channel({ { 1, 1 } }, "no more") })
     end)
-    raises("transaction: .*work.db: the transaction was rolled back, because a statement with a channel", function()
+    raises("transaction: .*work.db: the transaction was rolled back, because a statement for many", function()
       db:transaction(function(tx)
         tx:exec(INSERT, 5, 5)
         raises("the channel of rows has failed: no more", function()
           tx:exec(INSERT, { rows = channel(numbered(10, 3000, 200), "no more") })
         end)
-        raises("one: .*the transaction was rolled back, because a statement with a channel", function()
+        raises("one: .*the transaction was rolled back, because a statement for many", function()
           tx:one "select 1"
         end)
       end)
@@ -238,6 +248,36 @@ describe("runnel.sqlite, a statement for many rows", function()
     assert.equal(0, count())
     db:exec(INSERT, 1, 1)
   end)
+
+  it("of an iterator fails with its error, and so does the transaction, although that is caught", function()
+    raises("exec: .*work.db: the iterator of rows has failed: no more, in: insert into t", function()
+      db:exec(INSERT, { rows = iterator({ { 1, 1 } }, "no more") })
+    end)
+    local csv = require "runnel.csv"
+    local text = "1,a\n2,b\n3,c,d\n"
+    raises("transaction: .*work.db: the transaction was rolled back, because a statement for many rows has failed",
+      function()
+        db:transaction(function(tx)
+          local ok, err = pcall(tx.exec, tx, INSERT, { rows = csv.rows(text) })
+          assert.same({ false, "csv: line 3: 3 fields, but the first record has 2" }, { ok, err })
+        end)
+      end)
+    assert.equal(0, count())
+  end)
+
+  it("of an iterator may use the same table for each row, and lets others run although the iterator never waits",
+    function()
+      local row, i, has_run = {}, 0, false
+      db:exec(INSERT, { rows = function()
+        i = i + 1
+        if i == 2 then rn.go(function() has_run = true end) end
+        if i == 3 then assert.is_true(has_run) end
+        if i == 4 then return nil end
+        row[1], row[2] = i, ("x"):rep(40 * 1024) -- two are above 64 KB, and all below the size of a piece
+        return row
+      end })
+      assert.same({ { a = 1 }, { a = 2 }, { a = 3 } }, db:rows "select a from t")
+    end)
 
   it("of a channel keeps the kind of its error, that of a time limit", function()
     local late = require("runnel.internal.timed_out").new "too late"
@@ -248,7 +288,7 @@ describe("runnel.sqlite, a statement for many rows", function()
   it("of a channel that has not ended when its transaction would be committed undoes that", function()
     local ch, begun = rn.chan(), rn.chan()
     local block
-    raises("rolled back, because a statement with a channel of rows has not ended", function()
+    raises("rolled back, because a statement for many rows has not ended", function()
       db:transaction(function(tx)
         block = rn.go(function()
           begun:close()
@@ -265,7 +305,7 @@ describe("runnel.sqlite, a statement for many rows", function()
 
   it("of a channel that is cancelled in the middle undoes its transaction, also in a go block of its own", function()
     local ch, block = rn.chan(), nil
-    raises("rolled back, because a statement with a channel of rows has failed", function()
+    raises("rolled back, because a statement for many rows has failed", function()
       db:transaction(function(tx)
         block = rn.go(function() tx:exec(INSERT, { rows = ch }) end)
         for i = 1, 2000 do ch:put { i, ("x"):rep(200) } end
@@ -354,6 +394,7 @@ print(db:one "select count(*) as n from t".n)
       note("pragma foreign_keys", { rows = given { {} } })
     end
     note(INSERT, { rows = channel(numbered(9000, 2000, 200), "no more") })
+    note(INSERT, { rows = iterator(numbered(9000, 2000, 200), "no more") })
     note("insert into nope values (?)", { rows = {} })
     return list
   end
@@ -366,7 +407,7 @@ print(db:one "select count(*) as n from t".n)
       world:host("host", function() simulated = outcomes "/var" end)
       world:run()
     end)
-    assert.equal(14, #simulated)
+    assert.equal(15, #simulated)
     assert.same(outcomes(dir.path), simulated)
   end)
 end)

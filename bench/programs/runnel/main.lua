@@ -59,15 +59,10 @@ end
 
 -- Stores a file of comma-separated values in SQLite, and prints sums.
 function programs.csv(path)
-  local uv = require "runnel.uv"
+  local csv, uv = require "runnel.csv", require "runnel.uv"
   local db <close> = require("runnel.sqlite").open ":memory:"
   db:exec "create table sale(id integer, name text, amount integer, city text)"
-  local rows = rn.chan(100)
-  rn.go(function()
-    for line in uv.lines(path) do rows:put { line:match "^(%d+),([^,]*),(%d+),(.*)$" } end
-    rows:close()
-  end)
-  db:exec("insert into sale values (?, ?, ?, ?)", { rows = rows })
+  db:exec("insert into sale values (?, ?, ?, ?)", { rows = csv.rows(uv.read(path)) })
   for row in db:query "select city, count(*) as n, sum(amount) as s from sale group by city order by city" do
     print(row.city, row.n, row.s)
   end

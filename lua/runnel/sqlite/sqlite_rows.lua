@@ -1,7 +1,8 @@
----One statement for many rows: those of a list, or of a channel.
+---One statement for many rows: those of a list, of a channel, or of an iterator.
 ---
 ---The rows are packed in jobs (csrc/sqlite/many.c), each of which does all of its rows, or none. A list is one job. A
----channel may have any number of rows, so they are several jobs, and a failure among them fails the transaction.
+---channel or an iterator may have any number of rows, so they are several jobs, and a failure among them fails the
+---transaction.
 
 local core = require "runnel.core"
 local asking = require "runnel.sqlite.sqlite_ask"
@@ -18,22 +19,27 @@ local Blob, wrong_value = values.Blob, values.wrong
 
 local rows = {}
 
--- The bytes of the rows of a channel that are written together.
-local PIECE <const> = 128 * 1024
+-- The bytes of the rows of a channel or an iterator that are written together, and those after which others run.
+local PIECE <const>, TURN <const> = 128 * 1024, 64 * 1024
 
 -- ---- arguments ----
 
+---Whether rows come one by one: from a channel, or from an iterator.
+---@param list any
+---@return boolean
+function rows.is_stream(list) return is_chan(list) or (type(list) ~= "table" and check.is_callable(list)) end
+
 ---The option `rows` of exec, if its arguments behind the statement have that.
 ---@param ... any
----@return table[]|runnel.Channel<table>|nil rows
+---@return table[]|runnel.Channel<table>|(fun(): table?)|nil rows
 function rows.of(...)
   if not values.are_named(...) then return nil end
   local opts = ...
   local list = opts.rows
   local is_value = not wrong_value(list) -- of a parameter that has this name
   if is_value then return nil end
-  if not is_chan(list) and type(list) ~= "table" then
-    raise("exec: rows: a list or a channel of rows expected, got " .. check.article(list))
+  if type(list) ~= "table" and not rows.is_stream(list) then
+    raise("exec: rows: a list, a channel or an iterator of rows expected, got " .. check.article(list))
   end
   for name in pairs(opts) do
     if name ~= "rows" then
@@ -93,9 +99,9 @@ function rows.exec_list(self, sql, list)
   return finish(self, job, asking.start_many(self, job, sql), sql)
 end
 
--- ---- a channel ----
+-- ---- a channel, an iterator ----
 
-local FAILED <const> = "the transaction was rolled back, because a statement with a channel of rows has failed"
+local FAILED <const> = "the transaction was rolled back, because a statement for many rows has failed"
 
 -- A statement that has not done all of its rows: no commit can be right.
 local Unfinished = { __close = function(self)
@@ -109,36 +115,45 @@ end }
 function rows.check_commit(tx)
   local problem = tx.problem
   if tx.unfinished > 0 then
-    problem = "the transaction was rolled back, because a statement with a channel of rows has not ended"
+    problem = "the transaction was rolled back, because a statement for many rows has not ended"
   end
   if problem then raise(("transaction: %s: %s"):format(tx.db.path, problem)) end
 end
 
--- Moves rows from the channel to a job, until it has enough. Returns how many, and whether there may be more.
-local function fill(tx, job, sql, ch, before)
-  local one, count = {}, 0
+-- Moves rows from a channel or an iterator to a job, until it has enough. Returns how many, and whether there may be
+-- more.
+local function fill(tx, job, sql, source, before)
+  local one, count, turn = {}, 0, TURN
+  local add, is_channel = job.add, is_chan(source)
   while true do
-    local row, err = take(ch)
-    if err ~= nil then
-      local text = ("exec: %s: the channel of rows has failed: %s, in: %s"):format(tx.db.path, tostring(err), sql)
+    local row, err
+    if is_channel then row, err = take(source) else row, err = source() end
+    if row == nil and err ~= nil then
+      local text = ("exec: %s: the %s of rows has failed: %s, in: %s"):format(tx.db.path,
+        is_channel and "channel" or "iterator", tostring(err), sql)
       timed_out.raise(timed_out.with_text(err, text))
     end
     if row == nil then return count, false end
     one[1], count = row, count + 1
-    local next, bytes, key = job:add(Blob, one, 1, 1)
+    local next, bytes, key = add(job, Blob, one, 1, 1)
     if not next then refuse(row, before + count, key) end
     tx.idle_since = now()
     if bytes >= PIECE then return count, true end
+    if bytes >= turn then
+      yield() -- an iterator need not wait
+      turn = bytes + TURN
+    end
   end
 end
 
----Runs a statement for each row of a channel, until that is closed. If it fails, the transaction fails.
+---Runs a statement for each row of a channel, until that is closed, or of an iterator. If it fails, the transaction
+---fails.
 ---@param tx runnel.sqlite.Transaction
 ---@param sql string
----@param ch runnel.Channel<table>
+---@param source runnel.Channel<table>|fun(): table?
 ---@return integer changes
 ---@return integer rowid
-function rows.exec_channel(tx, sql, ch)
+function rows.exec_stream(tx, sql, source)
   asking.check(tx, "exec", sql)
   local all <close> = setmetatable({ tx = tx, is_done = false }, Unfinished)
   tx.unfinished = tx.unfinished + 1
@@ -147,7 +162,7 @@ function rows.exec_channel(tx, sql, ch)
   while is_open do
     local job <close> = new_job(tx, sql, before)
     local count, changes
-    count, is_open = fill(tx, job, sql, ch, before)
+    count, is_open = fill(tx, job, sql, source, before)
     if count > 0 or before == 0 then
       tx.idle_since = nil
       changes, rowid = finish(tx, job, asking.start_many(tx, job, sql), sql)
