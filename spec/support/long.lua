@@ -21,4 +21,10 @@ long.turn = tonumber(os.getenv "RUNNEL_TURN" or 0)
 ---@return integer
 function long.times(short, often) return long.is_long and often or short end
 
+---Whether to try the i-th of some cases, of which the short form tries every n-th, with each commit others.
+---@param i integer
+---@param n integer
+---@return boolean
+function long.tries(i, n) return long.is_long or (i + long.turn) % n == 0 end
+
 return long
