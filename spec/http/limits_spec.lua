@@ -77,7 +77,7 @@ describe("limits of http.serve", function()
   it("let a body come for as long as it keeps to the rate #slow", function()
     local idle = math.ceil(1000 * patience.factor())
     local server <close> = serve(function(req) return 200, nil, tostring(#req:body()) end,
-      { idle = idle, min_rate = 1000 * 1000 // idle })
+      { idle = idle, timeout = 100 * idle, min_rate = 1000 * 1000 // idle })
     local conn <close> = connect(server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 22000\r\n\r\n")
     local began = rn.now()
     for _ = 1, 22 do
@@ -145,7 +145,7 @@ describe("limits of http.serve", function()
         ch:close()
       end)
       return 200, nil, ch
-    end, { idle = idle })
+    end, { idle = idle, timeout = 100 * idle })
     local body = ("x"):rep(400000)
     local head = ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"):format(#body)
     local conn <close> = connect(server, head .. body)
