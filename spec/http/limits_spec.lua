@@ -75,9 +75,9 @@ describe("limits of http.serve", function()
   end)
 
   it("let a body come for as long as it keeps to the rate #slow", function()
-    local idle = math.ceil(1000 * patience.factor())
+    local idle = math.max(1000, math.ceil(300 * patience.factor()))
     local server <close> = serve(function(req) return 200, nil, tostring(#req:body()) end,
-      { idle = idle, min_rate = 1000 * 1000 // idle })
+      { idle = idle, timeout = 100 * idle, min_rate = 1000 * 1000 // idle })
     local conn <close> = connect(server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 22000\r\n\r\n")
     local began = rn.now()
     for _ = 1, 22 do
@@ -130,7 +130,7 @@ describe("limits of http.serve", function()
   end)
 
   it("do not count the time in which the program does not read or write #slow", function()
-    local go, idle = rn.chan(), math.ceil(700 * patience.factor())
+    local go, idle = rn.chan(), math.max(700, math.ceil(300 * patience.factor()))
     local server <close> = serve(function(req)
       local n = 0
       for piece in req:pieces() do
@@ -145,7 +145,7 @@ describe("limits of http.serve", function()
         ch:close()
       end)
       return 200, nil, ch
-    end, { idle = idle })
+    end, { idle = idle, timeout = 100 * idle })
     local body = ("x"):rep(400000)
     local head = ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"):format(#body)
     local conn <close> = connect(server, head .. body)
