@@ -1,5 +1,5 @@
--- tests/browser/random.lua, the programs that check-browser watches: here they run without a browser, in each run of the
--- specs.
+-- tests/browser/random.lua, the programs that check-browser watches: here they run without a browser, in each run of
+-- the specs.
 
 local process = require "spec.support.process"
 

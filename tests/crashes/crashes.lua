@@ -5,7 +5,6 @@
 --   lua5.4 tests/crashes/crashes.lua [CRASHES] [SEED] [ROUNDS]     CRASHES: how many different ones
 
 local crashes = require "crashes"
-local process = require "spec.support.process"
 local rn = require "runnel"
 local sqlite = require "runnel.sqlite"
 local workload = require "tests.crashes.workload"
