@@ -224,11 +224,6 @@ local function next_ready(number)
 end
 
 local look, call_back, end_block -- of the specification
-local function wake_thread(go)
-  if go.callback then return threads.spawn(function() call_back(go.callback, go.ch, go[1], go.err) end) end
-  go.is_woken = true
-  threads.wake(go)
-end
 
 -- A thread of the host waits for the deadlines of its own operation only, and fires the timers that are due.
 local function deadline_of(on) return on.deadline or on.ch and on.ch.timer and on.ch.timer.deadline or huge end
@@ -262,14 +257,11 @@ end
 
 -- A go block in a thread of the host.
 local function with_traceback(err) return { err = err, trace = traceback("", 2) } end
-local function thread_ended(go, ok, value, err)
-  if ok then return end_block(go, true, value, err) end
-  end_block(go, false, nil, value.err, value.trace)
-end
 local function run_thread(go)
   local f = go[1]
   blocks[threads.current()], go[1], go.co = go, false, true
-  thread_ended(go, xpcall(f, with_traceback))
+  local ok, value, err = xpcall(f, with_traceback)
+  if ok then end_block(go, true, value, err) else end_block(go, false, nil, value.err, value.trace) end
 end
 
 local function check_can_sleep(what)
@@ -408,7 +400,10 @@ local function first_take(ch) return ch.takes and ch.takes.first end
 --   ends. [runnel]
 local function wake(go, value)
   go[1] = value
-  if threads then wake_thread(go) else make_ready(go) end
+  if not threads then return make_ready(go) end
+  if go.callback then return threads.spawn(function() call_back(go.callback, go.ch, value, go.err) end) end
+  go.is_woken = true
+  threads.wake(go)
 end
 
 -- * An alts that completes withdraws its other operations before anything else runs. [core.async; Go's select]
@@ -534,18 +529,14 @@ end
 
 -- * An error in a transducer goes to the channel's ex_handler, and what that returns, if not nil, is put. Without a
 --   handler, or if it raises, the error is reported. The put returns true. [core.async]
-local function put_handled(ch, err)
-  local value = ch.handler(err)
-  if value ~= nil then store(ch, value) end
-end
 local function handle(ch, err)
-  local ok = false
+  local ok, value = false, err
   if ch.handler then
     ch.is_busy = true
-    ok, err = call("an exception handler", put_handled, ch, err)
+    ok, value = call("an exception handler", ch.handler, err)
     ch.is_busy = nil
   end
-  if not ok then report(err, nil, label(ch)) end
+  if not ok then report(value, nil, label(ch)) elseif value ~= nil then store(ch, value) end
 end
 
 -- Calls the reducing function with (ch, value), or with (ch) to complete. Returns whether it has not raised, and its
@@ -857,8 +848,7 @@ function look()
   local timer = first_timer()
   while timer and timer.deadline <= now do
     remove_first_timer()
-    if timer.call then timer.call()
-    elseif timer.go then
+    if timer.go then
       timer.go.on = false
       wake_empty(timer.go)
     else
@@ -1081,13 +1071,12 @@ end
 
 -- ---- making channels ----
 
-local LIMITLESS = { dropping = true, sliding = true, promise = true }
-
 local function new_chan(kind, capacity)
   ids = ids + 1
-  return setmetatable({ id = ids, kind = kind, capacity = capacity, limit = LIMITLESS[kind] and huge or capacity,
-    head = 1, count = 0, put_total = 0, take_total = 0, handed = 0, is_closed = false, is_special = kind == "promise",
-    step = false, puts = false, takes = false, f = false }, chan)
+  return setmetatable({ id = ids, kind = kind, capacity = capacity,
+    limit = (kind == "none" or kind == "fixed") and capacity or huge, head = 1, count = 0, put_total = 0,
+    take_total = 0, handed = 0, is_closed = false, is_special = kind == "promise", step = false, puts = false,
+    takes = false, f = false }, chan)
 end
 
 local LARGEST = 2147483647
@@ -1487,8 +1476,7 @@ function M.now() return world.time or host.now() end
 ---@param ms number
 function M.sleep(ms)
   check_ms(ms, "sleep")
-  local deadline = M.now() + ms
-  park("sleep", sleep, deadline)
+  park("sleep", sleep, M.now() + ms)
 end
 
 ---A channel that closes after ms.
@@ -1544,7 +1532,10 @@ local function run_main(what, f, ...)
   local outer = world.main
   local go = spawn(f, ...)
   local body = go[1]
-  go[1] = function() results = pack(body()) end
+  go[1] = function()
+    local body_of_a_go_block = body -- where find_c ends
+    results = pack(body_of_a_go_block())
+  end
   world.main = go
   while not run_while(go, "f", true) do
     local message = deadlock(what)
@@ -1682,12 +1673,6 @@ local function expect_options(opts, what, ...)
   end
   return opts or {}
 end
-local function expect_chans(chs, what)
-  expect(type(chs) == "table" and not M.is_chan(chs), what, "a list of channels", article(chs))
-  for i = 1, #chs do
-    if not M.is_chan(chs[i]) then raise("%s: element %d is not a channel but %s", what, i, article(chs[i])) end
-  end
-end
 local function expect_object(value, class, name, what)
   if getmetatable(value) == class then return end
   raise("%s: a %s expected, got %s; call it as %s:%s(...)", what, name, article(value), name:sub(1, 1), what)
@@ -1751,7 +1736,10 @@ end
 
 ---A channel with the values of several.
 function M.merge(chs, buffer)
-  expect_chans(chs, "merge: channels")
+  expect(type(chs) == "table" and not M.is_chan(chs), "merge: channels", "a list of channels", article(chs))
+  for i = 1, #chs do
+    if not M.is_chan(chs[i]) then raise("merge: channels: element %d is not a channel but %s", i, article(chs[i])) end
+  end
   local out = new_out(buffer, "merge: buffer")
   local ops, reason, culprit = { out:done(), unpack(chs) }, nil, nil
   return start(out, function()
@@ -1891,17 +1879,14 @@ do -- (a function has at most 200 local variables)
 local Mult, Pub = {}, {}
 Mult.__index, Pub.__index = Mult, Pub
 
-local function forget(m, tap)
-  for i = 1, #m.taps do
-    if m.taps[i] == tap then
-      table.remove(m.taps, i)
-      m.changed:offer(true)
-      if not m.taps[1] and m.on_empty then m.on_empty() end
-      return
-    end
-  end
+local function find(m, ch) for i, tap in ipairs(m.taps) do if tap.ch == ch then return tap, i end end end
+local function forget(m, ch)
+  local tap, i = find(m, ch)
+  if not tap then return end
+  table.remove(m.taps, i)
+  m.changed:offer(true)
+  if not m.taps[1] and m.on_empty then m.on_empty() end
 end
-local function find(m, ch) for i = 1, #m.taps do if m.taps[i].ch == ch then return m.taps[i] end end end
 
 -- Gives a value to all taps. Those that have no room get it in the order in which they have.
 local function give(m, value)
@@ -1924,16 +1909,6 @@ local function give(m, value)
     late = kept
   end
 end
-local function end_mult(m, reason, from)
-  m.ended, m.reason = true, reason
-  local taps, is_passed = m.taps, m.is_passed
-  m.taps, m.on_empty = {}, nil
-  for _, tap in ipairs(taps) do
-    if tap.closes and not is_passed then pass(tap.ch, reason, from) elseif tap.closes then close(tap.ch, reason) end
-    is_passed = is_passed or tap.closes
-  end
-  if reason ~= nil and not is_passed then keep_error(reason, nil, label(from), m) end
-end
 local function new_mult(source)
   local m = setmetatable({ source = source, taps = {}, changed = M.chan(M.sliding_buffer(1)) }, Mult)
   spawn(function()
@@ -1942,7 +1917,13 @@ local function new_mult(source)
       give(m, value)
       value, err = source:take()
     end
-    end_mult(m, err, source)
+    local taps, is_passed = m.taps, m.is_passed
+    m.ended, m.reason, m.taps, m.on_empty = true, err, {}, nil
+    for _, tap in ipairs(taps) do
+      if tap.closes and not is_passed then pass(tap.ch, err, source) elseif tap.closes then close(tap.ch, err) end
+      is_passed = is_passed or tap.closes
+    end
+    if err ~= nil and not is_passed then keep_error(err, nil, label(source), m) end
   end)
   return m
 end
@@ -1959,9 +1940,8 @@ local function add_tap(m, ch, closes)
     end
   elseif find(m, ch) then find(m, ch).closes = closes ~= false
   elseif not ch:closed() then
-    local tap = { ch = ch, closes = closes ~= false }
-    m.taps[#m.taps + 1] = tap
-    ch:done():take_async(function() forget(m, tap) end)
+    m.taps[#m.taps + 1] = { ch = ch, closes = closes ~= false }
+    ch:done():take_async(function() forget(m, ch) end)
   end
   return ch
 end
@@ -1974,11 +1954,11 @@ end
 function M.untap(m, ch)
   expect_object(m, Mult, "mult", "untap")
   check("untap", "chan:channel", ch)
-  forget(m, find(m, ch))
+  forget(m, ch)
 end
 function M.untap_all(m)
   expect_object(m, Mult, "mult", "untap_all")
-  while m.taps[1] do forget(m, m.taps[1]) end
+  while m.taps[1] do forget(m, m.taps[1].ch) end
 end
 Mult.tap, Mult.untap, Mult.untap_all = M.tap, M.untap, M.untap_all
 
@@ -2070,6 +2050,13 @@ local function run_jobs(it)
     delivering = delivering - 1
     if delivering == 0 then pass(it.closes and to, it.reason, it.culprit or to) end
   end
+  function it.follow(job, go) -- which does the job now
+    job.go, it.jobs[job.number] = go, job
+    function go.ended(...)
+      it.jobs[job.number] = nil
+      return it.ended(job, ...)
+    end
+  end
   local function deliver()
     local job = queue:take()
     while job do
@@ -2090,12 +2077,7 @@ local function run_jobs(it)
     n, busy, waiting = n + 1, busy + 1, waiting + 1
     it.n_begun = n
     local job = { number = n, value = value, result = new_chan("fixed", 1) }
-    job.go = it.begin(value, job.result)
-    it.jobs[n] = job
-    job.go.ended = function(ok, result, err, is_cancellation, trace)
-      it.jobs[job.number] = nil
-      return it.ended(job, ok, result, err, is_cancellation, trace)
-    end
+    it.follow(job, it.begin(value, job.result))
     if it.window > it.n then
       job.result:done():take_async(function()
         busy = busy - 1
@@ -2221,13 +2203,8 @@ local function pmap(what, is_ordered, n, f, from, opts)
     end
     job.go.is_heard = true
     if opts.ex_handler and not is_cancellation and not job.is_handled then
-      job.is_handled, job.go = true, spawn(opts.ex_handler, err, job.value)
-      it.jobs[job.number] = job
-      job.go.ended = function(...)
-        it.jobs[job.number] = nil
-        return it.ended(job, ...)
-      end
-      return nil
+      job.is_handled = true
+      return it.follow(job, spawn(opts.ex_handler, err, job.value))
     end
     if not it.first_failed or job.number < it.first_failed then
       it.first_failed, it.reason, it.culprit = job.number, err, job.go
@@ -2337,6 +2314,7 @@ function M.scope(f, opts)
   local go, failures, timer, last = check_can_wait "scope", 0, nil, nil
   local s = setmetatable({ members = {}, n = 0, living = 0, idle = new_chan("none", 0) }, Scope)
   local function expire()
+    s.idle.timer = nil
     if s.idle.is_closed then return end
     local others = s.living - (s.members[1] and 1 or 0)
     local text = others == 1 and "1 go block" or others .. " go blocks"
@@ -2349,9 +2327,10 @@ function M.scope(f, opts)
   add_member(s, function() s.results = pack(f(s)) end)
   if timeout then
     local late = new_waiter()
-    late.callback, late.ch = expire, s.idle
-    timer = { deadline = M.now() + timeout, call = function() wake(late) end } -- what is ready runs first
-    add_timer(timer)
+    late.callback, late.ch = expire, s.idle -- in its turn: what is ready runs first
+    sleep(late, M.now() + timeout)
+    timer = late.on
+    s.idle.timer = timer -- a thread of the host waits for this deadline, too
   end
   while not s.idle.is_closed do
     local it = wait_for_end(go, s.idle)
@@ -2377,10 +2356,10 @@ M.sim = {}
 local last_elapsed = 0
 
 -- Go blocks that the program has started and that wait for ever.
-local function leaked(title)
+local function leaked()
   local waiting = list_waiting()
   local n = select(2, waiting:gsub("\n", ""))
-  return n > 0 and title .. (n == 1 and "1 go block waits for ever" or n .. " go blocks wait for ever") .. waiting
+  return n > 0 and (n == 1 and "1 go block waits for ever" or n .. " go blocks wait for ever") .. waiting
 end
 
 -- Runs f in a world of its own, with virtual time. Returns whether it has not failed; its results, or the error; and
@@ -2396,7 +2375,7 @@ local function simulate(what, opts, choose_ready, choose_any, f, ...)
   local kind = ok and (world.is_deadlock and "deadlock" or "error") or "livelock"
   if ok and is_ok and opts.leaks then
     local has_ended, why = pcall(run_while, { true }, 1)
-    local leak = has_ended and leaked ""
+    local leak = has_ended and leaked()
     if leak or not has_ended then is_ok, kind, results = false, leak and "leak" or "livelock", leak or why end
   elseif not ok then
     is_ok, results = false, is_ok

@@ -51,7 +51,9 @@ for line in io.lines "spec/api.txt" do
   elseif kind == "function" then
     local prefix, name, signature = rest:match "^(%l+)%.([%w_]+)(.*)$"
     if prefix == "lite" then signature = name ~= "step" and in_runnel[name] or signature end
-    if prefix and signature:find "^%(" then add(functions, assert(api_lua.MODULES[prefix] or "runnel." .. prefix), name, "fun" .. signature) end
+    if prefix and signature:find "^%(" then
+      add(functions, assert(api_lua.MODULES[prefix] or "runnel." .. prefix), name, "fun" .. signature)
+    end
   elseif kind == "method" then
     local class, name, signature = rest:match "^([%w_.]+):([%w_]+)(%(.*)$"
     add(methods, class, name, "fun" .. signature)
@@ -146,7 +148,8 @@ local write_record
 local function fun(t, where, is_argument)
   local inner = { name = where.name, generics = where.generics, is_inner = true, free = where.free }
   local params = each(t.params, function(param)
-    local text = teal(where.is_inner and param.type or with_number(param.type), { name = where.name .. "_" .. param.name, generics = where.generics,
+    local given = where.is_inner and param.type or with_number(param.type)
+    local text = teal(given, { name = where.name .. "_" .. param.name, generics = where.generics,
       is_inner = where.is_inner, free = where.free }, true)
     if param.name == "..." then return "...: " .. text end
     return ("%s%s: %s"):format(param.name, (param.optional or where.is_optional) and "?" or "", text)
@@ -171,7 +174,8 @@ local function fields_of(t, where)
   local lines = {}
   for _, field in ipairs(t.fields) do
     if not field.name then return "any" end
-    if is_name(field.name) then lines[#lines + 1] = { name = field.name, type = where.is_inner and field.type or with_number(field.type) } end
+    local type = where.is_inner and field.type or with_number(field.type)
+    if is_name(field.name) then lines[#lines + 1] = { name = field.name, type = type } end
   end
   local name = short(where.name:gsub(":", "."):gsub("_opts$", "_options"):gsub("_(%l)", string.upper))
   inline[#inline + 1] = { name = name, fields = lines }

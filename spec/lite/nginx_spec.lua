@@ -68,6 +68,12 @@ describe("runnel.lite in OpenResty", function()
     ]])
   end)
 
+  it_in_nginx("ends a scope at its time limit, although nothing else is timed", function()
+    assert.equal("scope: its body had not ended after 20 ms\n", answer [[
+      ngx.say(tostring(select(2, pcall(rn.scope, function() rn.chan():take() end, { timeout = 20 }))))
+    ]])
+  end)
+
   it_in_nginx("wakes a go block in a coroutine of the handler's own", function()
     assert.equal("from a coroutine\n", answer [[
       local ch = rn.chan()
