@@ -30,7 +30,7 @@ local function extremes(heading)
   local least, most = math.huge, 0
   for line in text:match("\n| " .. heading .. " [^\n]*\n|[-:| ]+\n(.-)\n\n"):gmatch "[^\n]+" do
     local ratio = tonumber(line:match "^|[^|]*|[^|]*|%s*([%d.]+)")
-    least, most = math.min(least, ratio), math.max(most, ratio)
+    if ratio then least, most = math.min(least, ratio), math.max(most, ratio) end -- not all programs are in Go
   end
   return least, most
 end
