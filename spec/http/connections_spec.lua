@@ -29,8 +29,8 @@ describe("the connections of requests", function()
     http_stage.close()
   end)
 
-  -- Calls f(url, most, expect) with a server that waits before it answers. most() is how many requests it had at a time;
-  -- expect(n) makes it wait until it has had so many.
+  -- Calls f(url, most, expect) with a server that waits before it answers. most() is how many requests it had at a
+  -- time; expect(n) makes it wait until it has had so many.
   local function with_server(f)
     local now, most, expected = 0, 0, 0
     local server <close> = assert(http.serve(0, function(req)

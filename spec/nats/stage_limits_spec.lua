@@ -50,7 +50,7 @@ describe("with limits", function()
         calls = calls + 1
         if calls == 1 then over:take() end
         return v
-      -- Shorter than 30 s, after which the stage's request for more ends at the server, which then delivers nothing again.
+      -- Shorter than 30 s, after which the stage's request for more ends at the server: nothing would come again.
       end, "out", { ack_wait = math.min(5000, math.ceil(300 * patience.factor())) }))
       assert.is_truthy(patience.wait_until(function() return calls == 1 end))
       proxy:stall()
