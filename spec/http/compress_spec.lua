@@ -96,7 +96,8 @@ describe("http.compress", function()
     for _, response in ipairs {
       { 200, nil, ("x"):rep(1023) }, { 206, nil, LONG }, { 204, nil, LONG }, { 205, nil, LONG },
       { 304, { ETag = '"a"' }, LONG }, { 200, nil, nil }, { 200, { ["Cache-Control"] = "No-Transform" }, LONG },
-      { 200, nil, { print } }, { 200, { ["content-encoding"] = "br" }, LONG }, { 200, { ["Content-Type"] = "image/png" }, LONG },
+      { 200, nil, { print } },
+      { 200, { ["content-encoding"] = "br" }, LONG }, { 200, { ["Content-Type"] = "image/png" }, LONG },
       { 200, { ["Cache-Control"] = "public, no-transform" }, LONG },
       { 200, { ["Content-Range"] = "bytes 0-9/9" }, LONG },
       { 200, { ["Content-Type"] = "application/gzip" }, channel { LONG } },

@@ -48,8 +48,8 @@ describe("shield", function()
       assert.same({ "finished at 10" }, log)
     end))
 
-  -- Runs a function in a shield whose caller is cancelled after 1 ms, unless `is_left`. Returns the caller's error, what
-  -- was reported, and when it had ended.
+  -- Runs a function in a shield whose caller is cancelled after 1 ms, unless `is_left`. Returns the caller's error,
+  -- what was reported, and when it had ended.
   local function shielded(f, opts, is_left)
     local err, at
     local list = stage.reports(function()

@@ -314,7 +314,7 @@ describe("supervise", function()
     assert.equal("-server", log[8])
   end))
 
-  it("has limits of its own: five restarts within a minute, with pauses that double from 100 ms on", stage.within(function()
+  it("has limits of its own: five restarts within a minute, after pauses from 100 ms on", stage.within(function()
     local starts, expected = {}, {}
     local function fails()
       starts[#starts + 1] = rn.now()
@@ -355,7 +355,9 @@ describe("supervise", function()
     local caller = rn.go(rn.supervise, { { "poll", function()
       rn.sleep(100)
       error "oops"
-    end }, { "web", function() rn.sleep(1e9) end }, { "once", ignore, again = "never" } }, { restarts = 100, backoff = 10, ex_handler = ignore })
+    end }, { "web", function() rn.sleep(1e9) end }, { "once", ignore, again = "never" } }, {
+      restarts = 100, backoff = 10, ex_handler = ignore,
+    })
     rn.sleep(250)
     assert.same({ children = 1, running = 1, restarts = 2, failures = 2 }, rn.metrics().supervised.poll)
     assert.same({ children = 1, running = 0, restarts = 0, failures = 0 }, rn.metrics().supervised.once)

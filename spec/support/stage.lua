@@ -216,8 +216,8 @@ end
 ---In a simulation, runs go blocks until none is ready.
 function stage.settle() rn.sleep(1) end
 
----Asserts, in a simulation in which nothing else runs, that no timer is left, hidden ones included: a wait for ever fails
----once there is none.
+---Asserts, in a simulation in which nothing else runs, that no timer is left, hidden ones included: a wait for ever
+---fails once there is none.
 function stage.check_timers()
   local at = rn.now()
   local ok, err = pcall(function() rn.chan():take() end)

@@ -338,6 +338,24 @@ describe("uv.watch", function()
     remove_elsewhere()
   end)
 
+  it("of a tree goes on if a folder is removed while it is read", function()
+    local loop_uv = require("runnel.uv.loop").uv
+    local real, told = loop_uv.fs_scandir_next, false
+    finally(function() loop_uv.fs_scandir_next = real end)
+    function loop_uv.fs_scandir_next(list) -- luacheck: ignore 122
+      if told then return real(list) end
+      told = true
+      return "removed", "directory"
+    end
+    local dir, remove = directory()
+    local ch = uv.watch(dir, { deep = true })
+    assert.is_true(told)
+    touch(dir .. "/a")
+    assert.equal("a", ch:take().name)
+    ch:close()
+    remove()
+  end)
+
   it("of a tree says which limit of the system is reached, and at which folder", function()
     local path, remove = directory()
     assert(luv.fs_mkdir(path .. "/below", tonumber("700", 8)))

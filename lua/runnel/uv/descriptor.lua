@@ -197,8 +197,8 @@ function descriptor.is_descriptor(value) return math.type(value) == "integer" an
 ---@return runnel.uv.Descriptor
 function descriptor.of_file(path, fd) return new(path, fd) end
 
--- The go block that opens a path may be cancelled, and luv may open it yet: it is closed then. If that makes the file, the
--- go block ends only afterwards, so that whoever waits for its end can remove the file.
+-- The go block that opens a path may be cancelled, and luv may open it yet: it is closed then. If that makes the file,
+-- the go block ends only afterwards, so that whoever waits for its end can remove the file.
 local Opening = { __close = function(self)
   local d = self.descriptor
   if not d.is_called then return end
