@@ -244,8 +244,8 @@ describe("a feature of runnel.http that is cancelled at every step", function()
     return has_ended, what
   end
 
-  -- Cancels each step of a feature, the short form every second one, and asks again after each. `picks`: how many go blocks are tried at each step; nil:
-  -- the client is cancelled.
+  -- Cancels each step of a feature, the short form every second one, and asks again after each. `picks`: how many go
+  -- blocks are tried at each step; nil: the client is cancelled.
   local function check(feature, picks)
     local luv = require("runnel.uv.loop").uv
     local taken = os.tmpname()
