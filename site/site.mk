@@ -33,7 +33,7 @@ WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES)
 WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o
 WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/source/src/l*.c))))
 WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite sqlite/% http http/% otlp otlp/% tls internal/tls_options uv uv/% \
-                 prompt prompt/% internal/need sim/% driver/% meta all lite rn/file_lines rn/thread threads/% \
+                 prompt prompt/% sim/% driver/% meta all lite rn/file_lines rn/thread threads/% \
                  internal/base64 internal/days internal/errors/blocked \
                  internal/instruments rn/metrics internal/metrics_text rn/traceparent internal/trace_context tracing/otlp \
                  $(WASM_STORY) rn/profile profile/%
