@@ -40,7 +40,7 @@ WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite sqlite/% http http/% o
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES)))
 # What every program needs is in the module. The page loads the rest, modules.txt, after the first output.
 WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,monitor $(addprefix rn/,alt pipe pipeline reduce) \
-                 $(addprefix internal/,check decimal ends entries errors/deadlock errors/reports exit guard living short sign) \
+                 $(addprefix internal/,check decimal ends entries errors/deadlock errors/reports exit guard living need short sign) \
                  workers/pipeline_jobs)
 # Simulated worlds, and runnel.uv on top of them. A program that uses them loads worlds.txt.
 WASM_STORY     = search/world_story
