@@ -33,14 +33,14 @@ WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES)
 WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o
 WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/source/src/l*.c))))
 WASM_NO_LUA    = nats nats/% queue/% store store/% sqlite sqlite/% http http/% otlp otlp/% tls internal/tls_options uv uv/% \
-                 prompt prompt/% internal/need sim/% driver/% meta all lite rn/file_lines rn/thread threads/% \
+                 prompt prompt/% sim/% driver/% meta all lite rn/file_lines rn/thread threads/% \
                  internal/base64 internal/days internal/errors/blocked \
                  internal/instruments rn/metrics internal/metrics_text rn/traceparent internal/trace_context tracing/otlp \
                  $(WASM_STORY) rn/profile profile/%
 WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES)))
 # What every program needs is in the module. The page loads the rest, modules.txt, after the first output.
 WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,monitor $(addprefix rn/,alt pipe pipeline reduce) \
-                 $(addprefix internal/,check decimal ends entries errors/deadlock errors/reports exit guard living short sign) \
+                 $(addprefix internal/,check decimal ends entries errors/deadlock errors/reports exit guard living need short sign) \
                  workers/pipeline_jobs)
 # Simulated worlds, and runnel.uv on top of them. A program that uses them loads worlds.txt.
 WASM_STORY     = search/world_story

@@ -13,7 +13,8 @@ local NO_GUARD <const> = "only if other code has closed the coroutine of a go bl
 
 return {
   { "csrc/base/loaded.c", "return dladdr((void *)(uintptr_t)getauxval(AT_PHDR)", "1F", never = STATIC },
-  { "csrc/base/loaded.c", "if (!atomic_load(&is_kept) &&", "2F", never = STATIC },
+  { "csrc/base/loaded.c", "if (!atomic_load(&is_kept) &&", "2F",
+    never = "only if the system does not know this function" },
   { "csrc/base/thread.c", "if (pthread_attr_getstacksize(attr, &usual) != 0) return;", "1T", never = OTHER_SYSTEMS },
   { "csrc/base/thread.c", "if (usual < STACK_SIZE ||", "1T", never = OTHER_SYSTEMS },
   { "csrc/base/thread.c", "if (error) return error;", "1T", never = OTHER_SYSTEMS },
@@ -31,6 +32,7 @@ return {
   { "csrc/blocks/go.c", "if (alt->flags & ALT_CALLBACK || !is_cancellable(go))", "all", seldom = ANOTHER_THREAD },
   { "csrc/blocks/go.c", "if (!waits || alt->own.waiter.chan != ch", "4T", never = NO_GUARD },
   { "csrc/blocks/go.c", "if (!withdraw(L, S, go)) return false;", "1T", seldom = ANOTHER_THREAD },
+  { "csrc/blocks/go.c", "if (UNLIKELY(!withdraw(L, S, go))) {", "1T", seldom = ANOTHER_THREAD },
   { "csrc/blocks/go.h", "if (!observe_run(L, S, go)) return;", "1T", never = IN_AN_OBSERVER },
   { "csrc/blocks/go_close.c", "if (BEFORE_LUA_5_4_4 || UNLIKELY(!lua_checkstack(co", "1T", never = FULL_STACK },
   { "csrc/blocks/park.c", "if (UNLIKELY(alt->shared) && status != LUA_OK", "1T 2T 3T", seldom = ANOTHER_THREAD },
