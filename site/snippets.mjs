@@ -8,6 +8,7 @@ const NOT_HERE = [
   [/\brn\.profile\b/, "it needs a timer of processor time"],
   [/require\s*\(?\s*"runnel\.(sqlite|store|queue)/, "it needs files"],
   [/^(?!.*\bsim\.world\b).*require\s*\(?\s*"runnel\.uv/s, "it needs files, sockets or processes"],
+  [/require\s*\(?\s*"runnel\.lite/, "it needs the engine in plain Lua, and the page has the one in C"],
   [/require\s*\(?\s*"runnel\.(prompt|driver\.\w+|monitor)|require\s*\(?\s*"luv/, "it needs a library that is not here"],
 ];
 
