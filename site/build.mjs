@@ -8,7 +8,6 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { chartHtml } from "./charts.mjs";
-import { compress } from "./compress.mjs";
 import { FRONT, frontHtml } from "./front.mjs";
 import { convert as convertWith } from "./markdown.mjs";
 import { template } from "./template.mjs";
@@ -248,8 +247,6 @@ write("assets/texts.json", JSON.stringify(texts));
 const snippets = [...docs.values(), ...tour].flatMap((page) => page.snippets.map((s) => ({ ...s, file: page.source })));
 const examplePrograms = programs.map(({ file, code }) => ({ code, line: 1, name: "playground.lua", expected: [], why: null, file, example: true }));
 writeFileSync(path.join(WORK, "snippets.json"), JSON.stringify([...snippets, ...examplePrograms]));
-
-await compress(OUT);
 
 for (const line of broken) console.error(`site: ${line}`);
 if (broken.length) process.exit(1);

@@ -1,4 +1,5 @@
-// compress.mjs: writes FILE.gz and FILE.br beside each text and program of a folder, for servers that send these.
+// compress.mjs FOLDER: writes FILE.gz and FILE.br beside each text and program of a folder, for servers that send these.
+// It runs when all files are there.
 import { readFile, readdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
@@ -11,11 +12,10 @@ const ENCODINGS = {
   br: (bytes) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length } }),
 };
 
-export async function compress(folder) {
-  const files = (await readdir(folder, { recursive: true })).filter((file) => TEXTS.test(file));
-  await Promise.all(files.map(async (file) => {
-    const to = path.join(folder, file), bytes = await readFile(to);
-    if (bytes.length < LEAST) return;
-    for (const [ending, encode] of Object.entries(ENCODINGS)) await writeFile(`${to}.${ending}`, await encode(bytes));
-  }));
-}
+const folder = process.argv[2];
+const files = (await readdir(folder, { recursive: true })).filter((file) => TEXTS.test(file));
+await Promise.all(files.map(async (file) => {
+  const to = path.join(folder, file), bytes = await readFile(to);
+  if (bytes.length < LEAST) return;
+  for (const [ending, encode] of Object.entries(ENCODINGS)) await writeFile(`${to}.${ending}`, await encode(bytes));
+}));

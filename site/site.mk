@@ -17,6 +17,7 @@ run-site: modules $(SITE_WORK)/runnel.js $(SITE_WORK)/modules.txt $(SITE_WORK)/w
 	@RUNNEL_VERSION='$(VERSION)' SITE_URL='$(SITE_URL)' SOURCE_URL='$(SOURCE_URL)' SOURCES='$(DIST).tar.gz' \
 	  node site/build.mjs $(SITE_WORK) $(SITE) $(DOC_INDEX)
 	@$(LUA) scripts/docs/llms.lua $(SITE) $(SITE_URL)
+	@node site/compress.mjs $(SITE)
 
 # ---- the module: Lua and the core in WebAssembly ----
 
@@ -41,7 +42,7 @@ WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$
 # What every program needs is in the module. The page loads the rest, modules.txt, after the first output.
 WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,monitor $(addprefix rn/,alt pipe pipeline reduce) \
                  $(addprefix internal/,check decimal ends entries errors/deadlock errors/reports exit guard living need short sign) \
-                 workers/pipeline_jobs)
+                 $(addprefix workers/,gathering pipeline_jobs))
 # Simulated worlds, and runnel.uv on top of them. A program that uses them loads worlds.txt.
 WASM_STORY     = search/world_story
 WASM_NO_WORLD  = uv/real sim/database sim/sim_http sim/upgrade sim/sim_nats sim/nats/%

@@ -1,5 +1,7 @@
 ---The names of the tests in a spec file, as busted shows them: the names of the surrounding describes, then its own.
----Loads the file without running tests.
+---Loads the file without running tests. These are the names of the long form, which has all cases (spec/support/long.lua).
+
+local long = require "spec.support.long"
 
 local function nothing() end
 
@@ -22,7 +24,11 @@ local function names_of(path)
     before_each = nothing, after_each = nothing, setup = nothing, teardown = nothing,
     pending = nothing, lazy_setup = nothing, lazy_teardown = nothing, finally = nothing,
   }
-  assert(loadfile(path, "t", setmetatable(file, { __index = _G })))()
+  local is_long = long.is_long
+  long.is_long = true
+  local ok, err = pcall(assert(loadfile(path, "t", setmetatable(file, { __index = _G }))))
+  long.is_long = is_long
+  assert(ok, err)
   return names
 end
 
