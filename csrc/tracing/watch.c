@@ -178,14 +178,19 @@ void watch_measure(lua_State *L, Sched *S, bool is_on) {
   Watch *watch = push_watch(L, S);
   watch->is_measured = is_on;
   watch->longest = watch->turned = 0;
-  watch->blocked = idle_elsewhere(watch);
+  watch->blocked = 0;
+  watch->idle = idle_elsewhere(watch);
   drop_watch(L, S);
   lua_settop(L, top);
 }
 
+/* The thread also computes a little in the driver, which counts twice in idle_elsewhere. So that may become less; a counter
+   must not, and what is blocked afterwards must show. */
 int64_t watch_blocked(Watch *watch) {
-  int64_t blocked = idle_elsewhere(watch) - watch->blocked;
-  return blocked > 0 ? blocked : 0; /* the two clocks do not agree exactly */
+  int64_t now = idle_elsewhere(watch), passed = now - watch->idle;
+  watch->idle = now;
+  if (passed > 0) watch->blocked += passed;
+  return watch->blocked;
 }
 
 int64_t watch_longest(Watch *watch) {

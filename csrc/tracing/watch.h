@@ -38,7 +38,8 @@ typedef struct Watch {
   pthread_mutex_t mutex;    /* guards the names */
   char **names;             /* the names of labels from TRACE_FIRST on; NULL: there was no memory */
   uint32_t nnames;          /* how many */
-  int64_t blocked;          /* what watch_blocked counts from, in ns */
+  int64_t blocked;          /* what watch_blocked has counted, in ns */
+  int64_t idle;             /* when it looked last: idle_elsewhere */
 } Watch;
 
 /* Begins a watch with the function at index `f`, and pushes its Watch. Raises if there is one already. */
