@@ -134,7 +134,7 @@ export function looks({ site, SITE, SHOTS, launch, open, until, monitor, choose,
       });
       for (const [name, { bytes, ms }, limit] of [["the front page", front, 1], ["the playground", ground, 2]]) {
         console.log(`        ${name}: ${(bytes / 1024).toFixed(1)} KB, ${(bytes / BYTES_A_SECOND).toFixed(2)} s with 1.6 Mbit/s; output after ${Math.round(ms)} ms here`);
-        assert.ok(bytes < 0.98 * limit * BYTES_A_SECOND, `${name}: ${bytes} bytes`);
+        assert.ok(bytes < limit * BYTES_A_SECOND, `${name}: ${bytes} bytes`);
       }
       assert.ok(!front.files.some((f) => /monitor|modules\.txt|search/.test(f.path)), "the front page loads these later");
       const first = await loadedUntil("index.html", () => document.querySelector(".hero h1"));

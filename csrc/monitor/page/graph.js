@@ -7,6 +7,7 @@ import { build, clip, doing } from "./graph_nodes.js";
 import { beginning, curve, fitOf, layout } from "./graph_places.js";
 
 const LEAST = 0.91; // the smallest scale at which labels are shown: those of 11 px have 10 px then
+const REGION = { tabindex: 0, role: "region", "aria-label": "the graph" }; // the keyboard scrolls it, too
 const GO_WIDTH = 190, CHAN_WIDTH = 164, HEIGHT = 44;
 
 const sizeOf = (node) => ({ width: node.isChan ? CHAN_WIDTH : GO_WIDTH, height: HEIGHT });
@@ -71,7 +72,7 @@ export function Graph({ model, groups, selection, onSelect }) {
   }, [places]);
   const most = Math.max(1, ...[...graph.edges.values()].map((e) => e.node.rate));
   if (!graph.nodes.size) {
-    return html`<div class="graph"><div class="bar" /><div class="scroll" ref=${box}><p class="nothing">${model.reading
+    return html`<div class="graph"><div class="bar" /><div class="scroll" ref=${box} ...${REGION}><p class="nothing">${model.reading
       || (model.isWhole ? "So far no go block uses a channel." : "Which go blocks use which channels is not known.")}</p></div></div>`;
   }
   const n = graph.nodes.size, seen = inView(places, scale, { ...at, width: room.width, height: room.height });
@@ -82,7 +83,7 @@ export function Graph({ model, groups, selection, onSelect }) {
       <button title=${zoom === "fit" ? "with labels" : "all of it"} aria-pressed=${zoom === "fit"} onClick=${() => setZoom(zoom === "fit" ? 0 : "fit")}>fit</button>
       <button title="larger" onClick=${() => setZoom(scale * 1.25)}>+</button>
     </div>
-    <div class="scroll" ref=${box} onScroll=${(e) => setAt({ left: e.target.scrollLeft, top: e.target.scrollTop })}>
+    <div class="scroll" ref=${box} ...${REGION} onScroll=${(e) => setAt({ left: e.target.scrollLeft, top: e.target.scrollTop })}>
       <svg class=${`picture ${isSmall ? "small" : ""}`} width=${width * scale} height=${height * scale} viewBox=${`0 0 ${width} ${height}`}>
         <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"
           markerUnits="userSpaceOnUse"><path d="M0,0L8,4L0,8z" /></marker></defs>
