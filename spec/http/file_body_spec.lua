@@ -255,7 +255,8 @@ describe("the files of http.files", function()
 
   it("are closed when the client reads nothing within the limit", function()
     if not uv_stage.can_count then return pending "there is no /proc" end
-    local server <close> = assert(http.serve(0, http.files(dir), { idle = math.ceil(50 * patience.factor()), min_rate = 0 }))
+    local idle = math.ceil(50 * patience.factor())
+    local server <close> = assert(http.serve(0, http.files(dir), { idle = idle, min_rate = 0 }))
     local conn <close>, input, n = begin_long(server) -- luacheck: ignore 211
     patience.wait_for(function() return not is_open "long.bin" end)
     local piece = input:take()

@@ -1,5 +1,5 @@
 ---The names of the tests in a spec file, as busted shows them: the names of the surrounding describes, then its own.
----Loads the file without running tests. These are the names of the long form, which has all cases (spec/support/long.lua).
+---Loads the file without running tests. The names are those of the long form, which has all cases (support/long.lua).
 
 local long = require "spec.support.long"
 
