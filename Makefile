@@ -476,9 +476,9 @@ lint-warnings: lint-objects
 	clang -fsyntax-only -Werror $(CORE_CFLAGS) $(HOST_CPPFLAGS) $(filter csrc/host/%,$(C_FILES))
 
 # With clang's warnings, and without its analyzer, which takes longer than all other checks of the sources together
-# (check-analyzer). All files get the flags of the host, which some define themselves.
+# (check-analyzer). All files get the flags of the host.
 lint-tidy:
-	clang-tidy --quiet --checks='clang-diagnostic-*,-clang-analyzer-*' $(C_FILES) -- $(CORE_CFLAGS) -DRUNNEL_DEBUG $(HOST_CPPFLAGS) -Wno-macro-redefined
+	clang-tidy --quiet --checks='clang-diagnostic-*,-clang-analyzer-*' $(C_FILES) -- $(CORE_CFLAGS) -DRUNNEL_DEBUG $(HOST_CPPFLAGS)
 
 # It checks each file once for each way in which the conditions of the preprocessor may turn out: for other systems, too,
 # but not once more for each compiler and processor, which the compilers above see.

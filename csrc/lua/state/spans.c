@@ -1,6 +1,8 @@
 /* spans.c: see spans.h. */
-#define _DEFAULT_SOURCE  /* NOLINT(bugprone-reserved-identifier): these are how MAP_ANONYMOUS is asked for */
+#define _DEFAULT_SOURCE /* NOLINT(bugprone-reserved-identifier): it and the next are how MAP_ANONYMOUS is asked for */
+#ifndef _DARWIN_C_SOURCE
 #define _DARWIN_C_SOURCE /* NOLINT(bugprone-reserved-identifier) */
+#endif
 #include "lua/state/spans.h"
 
 #include <assert.h>
