@@ -184,8 +184,8 @@ void watch_measure(lua_State *L, Sched *S, bool is_on) {
   lua_settop(L, top);
 }
 
-/* The thread also computes a little in the driver, which counts twice in idle_elsewhere. So that may become less; a counter
-   must not, and what is blocked afterwards must show. */
+/* idle_elsewhere subtracts twice what the thread computes within the driver, as computing and as waiting, so it can go
+   back. The counter adds each growth and leaves out each decrease: it never goes back, and each later block shows. */
 int64_t watch_blocked(Watch *watch) {
   int64_t now = idle_elsewhere(watch), passed = now - watch->idle;
   watch->idle = now;

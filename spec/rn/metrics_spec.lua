@@ -238,6 +238,23 @@ describe("rn.metrics", function()
     assert.matches("\nrunnel_loop_blocked_seconds_total 0?%.?%d", rn.metrics():text())
   end)
 
+  it("never lets a counter go back", function()
+    local ch, last = rn.chan(1):name "counted", {}
+    for i = 1, 100 do
+      rn.go(function() ch:put(i) end)
+      ch:take()
+      if i == 50 then os.execute "sleep 0.02" end
+      rn.sleep(0.2)
+      for name, value in rn.metrics():text():gmatch "\n([%w_]+_total[^\n]-) ([%d.e+-]+)%f[\n]" do
+        value = tonumber(value)
+        assert.is_true(value >= (last[name] or 0), name)
+        last[name] = value
+      end
+    end
+    assert.is_true((last.runnel_loop_blocked_seconds_total or 0) > 0)
+    rn.go(ch.close, ch):take()
+  end)
+
   it("measures how long the loop waits and computes", function()
     rn.metrics()
     local before = rn.metrics()

@@ -10,7 +10,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local current = require "runnel.internal.world"
-local transfers = require "runnel.http.transfer"
+local transfers = require "runnel.http.transfer" -- first: it says what is missing if libcurl is
 local fakes = require "runnel.http.fake"
 local lib = require "runnel.http.curl"
 local options = require "runnel.http.http_options"

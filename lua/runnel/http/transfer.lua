@@ -25,8 +25,8 @@ local transfers = {}
 
 local the_client -- of this state, made for the first request
 
----The one of this state.
----@return any client of the C module
+---Returns the C module's client of this Lua state, and makes it first if there is none.
+---@return any client
 function transfers.client()
   the_client = the_client or lib.open(chan():name "http", offer, close)
   return the_client

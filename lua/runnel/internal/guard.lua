@@ -187,8 +187,8 @@ local function reported(what, ok, err, ...)
   return false, err
 end
 
----Calls a function that waits, and calls it again as long as the go block is cancelled meanwhile. For `<close>`
----variables. Other errors are dropped.
+---Calls a function that waits, and calls it again whenever the go block is cancelled while it waits. Other errors are
+---dropped. For the end of `<close>` variables.
 ---@param f function
 ---@param ... any its arguments
 function guard.insist(f, ...)

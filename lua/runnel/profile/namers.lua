@@ -31,11 +31,14 @@ end
 local namers = {}
 
 namers["http/client.lua"] = function(co, level)
-  local what, self = value_of(co, level, "what"), value_of(co, level, "self")
-  if what then return ("http.%s %s"):format(what, (host_of(value_of(co, level, "url")))) end
+  local what = value_of(co, level, "what")
+  return what and ("http.%s %s"):format(what, (host_of(value_of(co, level, "url")))) or nil
+end
+
+namers["http/stream.lua"] = function(co, level)
+  local self = value_of(co, level, "self")
   if type(self) == "table" and self.url then return "http.stream " .. host_of(self.url) end
 end
-namers["http/stream.lua"] = namers["http/client.lua"]
 
 namers["http/websocket.lua"] = function(co, level)
   local place = value_of(co, level, "place")
