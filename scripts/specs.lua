@@ -97,8 +97,10 @@ local under = os.getenv "UNDER" or ""
 local processors = tonumber(lines_of("nproc 2>/dev/null || echo 2")[1]) or 2
 local jobs = os.getenv "SPEC_JOBS" or (under == "" and 8 + 4 * processors or 2 * processors)
 
--- Runs one file, and says its number, the status and the seconds on descriptor 3.
+-- Runs one file, and says its number, the status and the seconds on descriptor 3. The share is that of this run, not of
+-- the commands that a spec runs.
 local RUN = [[
+unset SPEC_SHARE
 number=$1 work=%s
 exec 3>&1 >"$work/$number.out" 2>&1
 start=$(date +%%s.%%N)

@@ -36,6 +36,12 @@ describe("scripts/specs.lua", function()
     end
   end)
 
+  it("has a share of its own, and not for the commands of a spec", function()
+    dir:write("a_spec.lua", "it('has none', function() assert.is_nil(os.getenv 'SPEC_SHARE') end)")
+    local names, result = run "1/2"
+    assert.same({ "ace", 0 }, { names, result.status }, result.out)
+  end)
+
   it("refuses a share that is none", function()
     for _, share in ipairs { "0/2", "3/2", "1", "1/0", "a/2", "1/2/3", "-1/2", "1.0/2" } do
       local names, result = run(share)
