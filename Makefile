@@ -420,10 +420,12 @@ teal: ## write declarations for Teal (runnel.d.tl and those of the modules) into
 	@echo 'written: $(BUILD)/teal'
 
 .PHONY: test run-specs
-test: ## set up, build and run the specs
+test: ## set up, build and run the specs, without those that compute much (check-specs-rest); SPEC and BUSTED_FLAGS choose among all
 	$(SETUP) test
 	$(BUILDING)
-	$(THEN) run-specs
+	$(THEN) run-specs $(if $(LONG)$(BUSTED_FLAGS)$(filter-out spec,$(SPEC)),,BUSTED_FLAGS=--exclude-tags=$(REST))
+# The tags of specs that compute much (spec/support/long.lua).
+REST = heavy,ci
 # SPEC_LIMIT: the seconds that a spec may take; 0 is no limit.
 run-specs: programs
 	$(Q)UNDER='$(UNDER)' BUILD='$(BUILD)' RUNNEL_LONG='$(LONG)' SPEC_LIMIT=$(or $(SPEC_LIMIT),$(if $(LONG),3600,120)) \

@@ -191,7 +191,7 @@ describe("csv", function()
   end)
 
   if has_python then
-    it("reads what Python's csv reads, and writes what it can read", function()
+    it("reads what Python's csv reads, and writes what it can read #ci", function()
       local cases = {}
       for seed = 1, long.times(3000, 100000) do
         math.randomseed(seed)

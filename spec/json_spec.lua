@@ -286,7 +286,7 @@ describe("JSON", function()
     assert.matches("impossible across a C call", result[2])
   end)
 
-  it("is safe from finalizers that change what is encoded", function()
+  it("is safe from finalizers that change what is encoded #ci", function()
     -- In a thread, whose state is small: the collector runs all the time.
     local done = require("runnel").thread(function(rounds)
       local json_there, value = require "runnel.json", {}

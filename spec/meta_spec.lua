@@ -68,7 +68,7 @@ describe("meta.lua", function()
     end
   end)
 
-  it("and all other annotations say what a channel carries", function()
+  it("and all other annotations say what a channel carries #ci", function()
     for _, path in ipairs(sources()) do
       local number = 0
       for line in io.lines(path) do

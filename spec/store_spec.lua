@@ -426,7 +426,7 @@ describe("runnel.store", function()
       assert.equal("mine", block:take())
     end)
 
-    it("lose nothing and do nothing twice, when they are killed at any moment", function()
+    it("lose nothing and do nothing twice, when they are killed at any moment #ci", function()
       -- Each job writes a line to a file of its own process before its result is kept: so every result has a line, and
       -- more lines than one only if the process was killed between the two.
       dir:write("job.lua", [[

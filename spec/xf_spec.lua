@@ -332,7 +332,7 @@ describe("xf", function()
       end, table.concat(names, " ")
     end
 
-    it("does the same as they do", function()
+    it("does the same as they do #ci", function()
       for seed = 1, 2000 do
         math.randomseed(seed)
         local transducer, on_list, names = random_chain()

@@ -17,7 +17,7 @@ RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SAN
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
 CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts crashes differences embed fuzz gc histories \
          host lite model mutants nats-memory nats-races httpd-memory httpd-races prove proxies runs sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
-         shared-races soak soak-machines specs-long spin threads \
+         shared-races soak soak-machines specs-long specs-rest spin threads \
          tls-memory tls-races valgrind websocket world
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
 $(CHECKS:%=check-%): NEEDED = san
@@ -32,6 +32,12 @@ $(CHECKS:%=check-%): check-%:
 # commit, and valgrind, also leave out those tagged #heavy, which compute.
 FEWER_SPECS  = SPEC_LIMIT=300 BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow'
 FEWEST_SPECS = SPEC_LIMIT=300 BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,heavy'
+
+check-specs-rest: ## the specs that compute much, which `make test` leaves out
+check-specs-rest: NEEDED = test
+check-specs-rest: BUILT  =
+run-specs-rest:
+	$(THEN) run-specs SPEC="$$(grep -rlE '#($(subst $(comma),|,$(REST)))\>' spec --include='*_spec.lua' | LC_ALL=C sort | tr '\n' ' ')" BUSTED_FLAGS=--tags=$(REST)
 
 check-specs-long: ## the specs in their long form, which takes some minutes
 check-specs-long: NEEDED = test

@@ -86,9 +86,11 @@ async function showStory() {
   if (!picture || number !== runs) return;
   bench.dataset.view = "story"; // in place of the graph: it has a column for each go block, or for each host
   $("output").append(picture);
-  await new Promise(requestAnimationFrame); // it is drawn
-  await new Promise(requestAnimationFrame);
-  $("output").scrollTop = picture.offsetTop - $("output").offsetTop - 10;
+  new ResizeObserver((_, observer) => { // a sequence diagram draws itself once it knows its width
+    if (!picture.querySelector("svg, table")) return;
+    $("output").scrollTop = picture.offsetTop - $("output").offsetTop - 10;
+    observer.disconnect();
+  }).observe(picture);
 }
 
 function leaveStory() { if (bench.dataset.view === "story") bench.dataset.view = ""; }

@@ -3,7 +3,7 @@
 local shell = require "spec.support.shell"
 
 describe("bench/cores.lua", function()
-  it("prints its tables #slow", function()
+  it("prints its tables #slow #ci", function()
     local output, errors, status = shell.run "lua bench/cores.lua --quick"
     assert.same({ "", 0 }, { errors, status })
     assert.matches("\n| +1000 | +[%d.]+ | +[%d.]+ | +%-?[%d.]+ |\n| +100 |", output)

@@ -5,7 +5,7 @@ local shell = require "spec.support.shell"
 describe("bench/io.lua", function()
   if not pcall(require, "luv") then return pending "luv is not installed" end
 
-  it("prints a table of the chosen measurements #slow", function()
+  it("prints a table of the chosen measurements #slow #ci", function()
     local output, errors, status = shell.run "lua bench/io.lua --quick echo xargs"
     assert.same({ "echo: round 1\nxargs: round 1\n", 0 }, { errors, status })
     local figure = " +| %d+ +| %d+ %([^)]+%) +| %d+%.%d+ +| ≥ 0."

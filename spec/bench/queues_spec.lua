@@ -5,7 +5,7 @@ local shell = require "spec.support.shell"
 describe("bench/queues.lua", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
 
-  it("prints a table of the chosen queues", function()
+  it("prints a table of the chosen queues #ci", function()
     local output, errors, status = shell.run "lua bench/queues.lua --quick store"
     assert.same({ "", 0 }, { errors, status })
     local figures = " +| +%d+ us | +%d+ us | +%d+ us | +1.0 | +1.0 |"

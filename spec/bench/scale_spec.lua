@@ -3,7 +3,7 @@
 local shell = require "spec.support.shell"
 
 describe("bench/scale.lua", function()
-  it("prints a table of the chosen measurements #slow", function()
+  it("prints a table of the chosen measurements #slow #ci", function()
     local output, errors, status = shell.run "lua bench/scale.lua --quick alts waiters"
     assert.same({ "waiters\nalts\n", 0 }, { errors:gsub("took %d+ s\n", ""), status })
     assert.matches("\n| alts over n channels, ns +| +[%d.]+ | +[%d.]+ | +O%(n%) | +%d%.%d%d |\n", output)

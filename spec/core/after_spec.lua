@@ -196,7 +196,7 @@ describe("after", function()
     end))
   end)
 
-  it("does what a list of deadlines says, in random programs", function()
+  it("does what a list of deadlines says, in random programs #ci", function()
     sim.each_seed(30, function(seed)
       local random = math.random
       local timers, called, expected = {}, {}, {} -- expected: number of a timer -> { due, order }

@@ -78,7 +78,7 @@ describe("bad input", function()
     raises("^pmap: buffer: this buffer belongs", function() rn.pmap(1, print, { 1 }, { buffer = buffer }) end)
   end))
 
-  it("to polls, offers and alts with a default that nothing can help", function()
+  it("to polls, offers and alts with a default that nothing can help #ci", function()
     local full, other = rn.chan(), rn.chan()
     for _, where in ipairs { "outside", "in a go block", "in a coroutine in a go block" } do
       local why = where:find "coroutine" and "meanwhile no other go block could run: " or "nothing will change that: .*"

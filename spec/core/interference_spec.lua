@@ -104,7 +104,7 @@ describe("go blocks that interfere with each other at random", function()
   after_each(stage.close)
 
   for _, mode in ipairs { "incremental", "generational" } do
-    it(("leave everything consistent, with the %s collector"):format(mode), function()
+    it(("leave everything consistent, with the %s collector #ci"):format(mode), function()
       collectgarbage(mode)
       for seed = 1, long.times(60, 1500) do
         local ok, err = pcall(sim.run, interfere, { seed = seed, shuffle = seed % 2 == 0 }, seed)

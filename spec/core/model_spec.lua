@@ -10,7 +10,7 @@ describe("random programs", function()
   before_each(stage.open)
   after_each(stage.close)
 
-  it("do what the model predicts", function()
+  it("do what the model predicts #ci", function()
     local total = 0
     for seed = 1, SEEDS do
       local difference, events = agree(program.make(seed))

@@ -127,7 +127,7 @@ describe("after a moment with many go blocks", function()
     end)
   end)
 
-  it("new ones start as before", function()
+  it("new ones start as before #ci", function()
     rn.run(function()
       for _ = 1, 2 do
         local channels = new_channels()

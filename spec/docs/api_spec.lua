@@ -24,7 +24,7 @@ local function without(list, other)
 end
 
 describe("spec/api.txt", function()
-  it("is what the program has", function()
+  it("is what the program has #ci", function()
     local lines, problems = api_lines()
     for _, problem in ipairs(problems) do
       if problem:find("cannot be loaded", 1, true) then return pending(problem) end
@@ -38,7 +38,7 @@ describe("spec/api.txt", function()
     assert.is_true(#lines > 1400, #lines)
   end)
 
-  it("changes with the name of an option or a function", function()
+  it("changes with the name of an option or a function #ci", function()
     local retry, is_reduced = rn.retry, rn.is_reduced
     rn.retry = function() error "retry: unknown option 'nosuch'; known: attempts, backoff" end
     rn.is_reduction, rn.is_reduced = is_reduced, nil

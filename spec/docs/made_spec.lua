@@ -70,7 +70,7 @@ describe("the text for models", function()
 end)
 
 describe("the addon for editors", function()
-  it("has the types of the sources, without the bodies of functions", function()
+  it("has the types of the sources, without the bodies of functions #ci", function()
     local dir <close> = setmetatable({ folder = process.directory() }, { __close = function(self)
       self.folder:remove()
     end })

@@ -303,7 +303,7 @@ describe("the options in the manual", function()
     return false
   end
 
-  it("are set by name in a spec, each of them", function()
+  it("are set by name in a spec, each of them #ci", function()
     local paths <close> = assert(io.popen "find spec -name '*.lua' -not -path 'spec/docs/*'")
     local files, unset = {}, {}
     for path in paths:lines() do files[#files + 1] = words_of(pages.read(path)) end

@@ -18,7 +18,7 @@ package.preload["runnel.host.manual_tables"] = documents.manual
 
 describe("the search of the documents", function()
   for _, path in ipairs(SETS) do
-    it("has the answers to five of six questions among its first three sections: " .. path, function()
+    it("has the answers to five of six questions among its first three sections #ci: " .. path, function()
       local questions, missed = documents.questions(path), {}
       for _, question in ipairs(questions) do
         local answered = false
@@ -97,7 +97,7 @@ describe("the search of the documents", function()
 
   it("has a small index", function() assert.is_true(#code < 140 * 1024, #code .. " bytes") end)
 
-  it("finds the same sections in the same order on the site and at the prompt", function()
+  it("finds the same sections in the same order on the site and at the prompt #ci", function()
     if not os.execute "command -v node >/dev/null" then return pending "node is not installed" end
     local questions = { "ch:put", "rn.pmap(8, f, list)", "conn:source", "m:respond", "max_header", "sl", "websokcet",
       "HTTPS", "don't block the reader's side", "what is it", "C", "?!", "", "e-mail 10 GB", "Größe", "process's exit" }
@@ -155,7 +155,7 @@ describe(":doc", function()
     return described
   end
 
-  it("shows, of every function and method that the manual calls, the row that describes it", function()
+  it("shows, of every function and method that the manual calls, the row that describes it #ci", function()
     local n, rows = 0, 0
     for path, has_row in pairs(names()) do
       local entry = assert(doc.find(path)[1], "there is no documentation of " .. path)

@@ -73,7 +73,7 @@ end
 describe("runnel.uv", function()
   if not pcall(require, "luv") then return pending "luv is not installed" end
 
-  it("leaves the cost of a pool's jobs as it is #slow", function()
+  it("leaves the cost of a pool's jobs as it is #slow #ci", function()
     local function cost(setup)
       return seconds(setup, [[
         local pool <close> = rn.threads(2, function(v) return v end)

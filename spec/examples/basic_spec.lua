@@ -308,7 +308,7 @@ describe("examples/pipeline.lua", function()
 end)
 
 describe("bench/bench.lua", function()
-  it("prints a table of the chosen measurements #slow", function()
+  it("prints a table of the chosen measurements #slow #ci", function()
     local output = output_of("bench/bench.lua", "--quick", "chan0", "channel")
     assert.matches("unbuffered, a message +ns +[%d.]+ +[%d.]+ +[%d.]+ +[%d.]+ +<= [%d.]+ %u", output:gsub("met", "MET"))
     assert.matches("an unbuffered channel +bytes", output)

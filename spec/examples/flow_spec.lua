@@ -112,7 +112,7 @@ describe("examples/logstat.lua", function()
     assert.are.equal(counted(1), statistics "examples/access.log --by address")
   end)
 
-  it("counts the same in threads", function()
+  it("counts the same in threads #ci", function()
     for _, arguments in ipairs { "", "--by path --top 3", "--status 4 --by address" } do
       local here = { logstat(("lua examples/logstat.lua %s examples/access.log"):format(arguments)) }
       for _, threads in ipairs { "--threads", "--threads=3" } do
@@ -203,7 +203,7 @@ describe("examples/checksum.lua", function()
   end)
   teardown(function() dir:remove() end)
 
-  it("prints what sha256sum prints, with any number of threads", function()
+  it("prints what sha256sum prints, with any number of threads #ci", function()
     local sums, _, missing = shell("cd " .. dir.path .. " && sha256sum *")
     if missing ~= 0 then return pending "sha256sum is not installed" end
     for _, threads in ipairs { "", "--threads 1 ", "--threads 5 " } do

@@ -25,14 +25,14 @@ local function run_all(options)
 end
 
 describe("random flows", function()
-  it("lose and repeat nothing, keep the order, and end", function()
+  it("lose and repeat nothing, keep the order, and end #ci", function()
     local totals = run_all { edges = true }
     for _, what in ipairs { "pauses", "replacements", "injections", "holds", "cycles", "left", "changes of edges" } do
       assert.is_true(totals[what] > SEEDS / 20, what)
     end
   end)
 
-  it("lose and repeat nothing while their go blocks are killed", function()
+  it("lose and repeat nothing while their go blocks are killed #ci", function()
     local totals = run_all { kills = true }
     assert.is_true(totals.kills > SEEDS / 10)
   end)

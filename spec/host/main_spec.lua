@@ -779,7 +779,7 @@ describe("runnel, the executable", function()
       assert.matches("main.*%]", result.out)
     end)
 
-    it("ends at SIGTERM although it computes in a coroutine of its own, without the file", function()
+    it("ends at SIGTERM although it computes in a coroutine of its own, without the file #ci", function()
       local result = ended_by("TERM", [[
         print "ready" io.stdout:flush()
         coroutine.wrap(function() while true do end end)()

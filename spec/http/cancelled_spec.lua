@@ -168,7 +168,7 @@ local features = {
   },
 }
 
-describe("a feature of runnel.http that is cancelled at every step", function()
+describe("a feature of runnel.http that is cancelled at every step #ci", function()
   before_each(http_stage.open)
   after_each(http_stage.close)
 

@@ -798,7 +798,7 @@ describe("the client of runnel.http", function()
         ("T: " .. ("x"):rep(1000) .. "\r\n"):rep(100)))
     end)
 
-    it("sends what is neither headers nor body, without end", function()
+    it("sends what is neither headers nor body, without end #ci", function()
       local WASTE <const> = "has sent more than 16777216 bytes that are neither headers nor body$"
       local part = ("a"):rep(65536)
       local chunked, zipped = "Transfer-Encoding: chunked\r\n\r\n", "Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08"
@@ -968,7 +968,7 @@ describe("the client of runnel.http", function()
       assert.equal("hello", pieces:take())
     end)
 
-    it("let the server wait for a slow reader", function()
+    it("let the server wait for a slow reader #ci", function()
       local written = 0
       local url = server(function(conn)
         read_request(conn)

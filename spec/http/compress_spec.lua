@@ -181,7 +181,7 @@ describe("http.compress", function()
     assert.equal("200 nilabc", send("abc", "identity"):gsub("identity", "nil"))
   end)
 
-  it("counts the bytes of all pieces of a request", function()
+  it("counts the bytes of all pieces of a request #ci", function()
     local function send(n, opts)
       local bytes, pieces = {}, {}
       for i = 1, n // 8 + 1 do bytes[i] = string.pack("I8", math.random(0)) end

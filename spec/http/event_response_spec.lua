@@ -141,7 +141,7 @@ describe("req:events", function()
     end)()
   end)
 
-  it("leaves no go block behind, whichever end closes it, in any order", function()
+  it("leaves no go block behind, whichever end closes it, in any order #ci", function()
     local result = sim.explore(function()
       local before = http.fake(function(req)
         return req:events(function(events)

@@ -227,7 +227,7 @@ describe("http.events", function()
     end
   end)
 
-  it("leaves no go block behind, whichever end closes it, in any order", function()
+  it("leaves no go block behind, whichever end closes it, in any order #ci", function()
     local result = sim.explore(function()
       local n = 0
       local before = http.fake(function(req)

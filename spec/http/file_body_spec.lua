@@ -204,7 +204,7 @@ describe("the files of http.files", function()
     return conn, input, #first:match "\r\n\r\n(.*)$"
   end
 
-  it("are cut, which is reported, if they become shorter while they are sent", function()
+  it("are cut, which is reported, if they become shorter while they are sent #ci", function()
     local server <close> = assert(http.serve(0, http.files(dir)))
     local conn <close>, input, n = begin_long(server) -- luacheck: ignore 211
     write("long.bin", "")
@@ -218,7 +218,7 @@ describe("the files of http.files", function()
     assert.match("^/long.bin: the file has become shorter while it was sent", tostring(errors[1].err))
   end)
 
-  it("have the length that was promised if they become longer", function()
+  it("have the length that was promised if they become longer #ci", function()
     local server <close> = assert(http.serve(0, http.files(dir)))
     local conn <close>, input, n = begin_long(server)
     local file <close> = assert(io.open(dir .. "/long.bin", "ab"))
@@ -243,7 +243,7 @@ describe("the files of http.files", function()
     return false
   end
 
-  it("are closed when the client goes away, and when the server does", function()
+  it("are closed when the client goes away, and when the server does #ci", function()
     local server = assert(http.serve(0, http.files(dir)))
     local conn = begin_long(server)
     conn:close()

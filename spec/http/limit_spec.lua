@@ -40,7 +40,7 @@ describe("http.limit", function()
     end
   end)
 
-  it("begins anew with each time, and does not limit more than 100,000 clients of one time", function()
+  it("begins anew with each time, and does not limit more than 100,000 clients of one time #ci", function()
     sim.run(function()
       local f = http.limit(page, 1, 2000000, { key = function(req) return req.user end })
       local function by(user) return (f { method = "GET", user = user }) end

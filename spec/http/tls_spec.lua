@@ -70,7 +70,7 @@ describe("the client of runnel.http with TLS", function()
     assert.matches("public key", err)
   end)
 
-  it("goes on while servers leave many connections half closed, which libcurl closes in the background", function()
+  it("goes on while servers leave many connections half closed, which libcurl closes in the background #ci", function()
     local folder <close> = tls.folder()
     local conns, port = assert(uv.listen("127.0.0.1", 0,
       { tls = { cert = folder.path .. "/cert", key = folder.path .. "/key" } }))
@@ -163,7 +163,7 @@ describe("the client of runnel.http with TLS", function()
     local shares = require("runnel.http.curl").version >= 0x080e01
     local how = shares and "shares a connection among requests" or "has a connection for each request under way"
 
-    it(how .. ", and uses connections again", function()
+    it(how .. ", and uses connections again #ci", function()
       local folder <close> = tls.folder()
       local port, server <close>, requests = serve(folder) -- luacheck: ignore 211
       local urls, total = {}, 0
@@ -186,7 +186,7 @@ describe("the client of runnel.http with TLS", function()
       assert.is_true(connections > 1 and connections <= 17, connections .. " connections")
     end)
 
-    it("has large pages at once, though many are not read, and then has those, too", function()
+    it("has large pages at once, though many are not read, and then has those, too #ci", function()
       local folder <close> = tls.folder()
       local port, server <close> = serve(folder) -- luacheck: ignore 211
       local url = ("https://localhost:%d/long"):format(port)

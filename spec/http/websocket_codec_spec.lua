@@ -261,7 +261,7 @@ describe("the codec of WebSocket", function()
   end)
 
   describe("the limit", function()
-    it("is the length of the longest message", function()
+    it("is the length of the longest message #ci", function()
       check({ "text " .. ("x"):rep(1000) }, frame(TEXT, ("x"):rep(1000)), 1000)
       check({ "failed 1009" }, frame(TEXT, ("x"):rep(1001)), 1000)
       check({ "binary " .. ("x"):rep(1000), "binary y" },
@@ -334,7 +334,7 @@ describe("the codec of WebSocket", function()
       return table.concat(bytes)
     end
 
-    it("is used for messages that become shorter, in both directions", function()
+    it("is used for messages that become shorter, in both directions #ci", function()
       for _, text in ipairs { GOOD, GOOD:sub(1, 256), "µ" .. GOOD, ("x"):rep(MAX) } do
         for _, bits in ipairs { 9, 12, 15 } do
           local sender, receiver = client(MAX, bits), server(MAX, 15)
@@ -415,7 +415,7 @@ describe("the codec of WebSocket", function()
     end)
   end)
 
-  it("gives what was sent, for random messages, fragments and pieces, in both directions", function()
+  it("gives what was sent, for random messages, fragments and pieces, in both directions #ci", function()
     local function random_text()
       local parts = {}
       for i = 1, math.random(0, 60) do

@@ -515,7 +515,7 @@ async def main(url, compression):
 asyncio.run(main(sys.argv[1], sys.argv[2] if sys.argv[2] != "none" else None))
 ]]
 
-    it("as the client, without and with compression", function()
+    it("as the client, without and with compression #ci", function()
       local _ <close>, url = serve(function(conn)
         for message in conn:read() do
           if message == "close" then return conn:close(4001, "as asked \u{263A}") end

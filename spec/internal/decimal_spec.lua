@@ -28,7 +28,7 @@ describe("numbers as text", function()
     end
   end)
 
-  describe("have a point in a program whose locale has a decimal comma:", function()
+  describe("have a point in a program whose locale has a decimal comma #ci:", function()
     local dir, has_locale
     setup(function()
       dir = process.directory()

@@ -296,7 +296,7 @@ describe("SIGTERM on a host of a simulated world", function()
   before_each(stage.open)
   after_each(stage.close)
 
-  it("drains its servers and flows, in this order, and ends it", function()
+  it("drains its servers and flows, in this order, and ends it #ci", function()
     local told, status, is_alive, second = {}, nil, nil, nil
     sim.run(function()
       local world = sim.world()

@@ -176,7 +176,7 @@ describe("the engine of workers", function()
     end)
   end)
 
-  it("writes the traceback of the last try only, in any order", stage.sim(function()
+  it("writes the traceback of the last try only, in any order #ci", stage.sim(function()
     local large = {}
     for i = 1, 100000 do large["field" .. i] = i end
     package.loaded["a large module"] = large

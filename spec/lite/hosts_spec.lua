@@ -104,7 +104,7 @@ describe("a program for a host of runnel.lite", function()
     both("testFirstAnswer\ttrue\n", "luaunit", "account_unit.lua")
   end)
 
-  it("with a loop of its own does the same on runnel: examples/embed/step.lua and frames.lua", function()
+  it("with a loop of its own does the same on runnel: examples/embed/step.lua and frames.lua #ci", function()
     both('3 lines, the first is "line 1"\n1 lines, the first is "alone"\n', "step",
       programs.root .. "/examples/embed/step.lua")
     local drawn = {}

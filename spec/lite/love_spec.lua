@@ -7,7 +7,7 @@ local programs = require "spec.support.lite.programs"
 local PAGE = "docs/love.md"
 local it_in_love = programs.it({ it = it, pending = pending }, "love", "xvfb-run")
 
-describe("runnel.lite in LÖVE", function()
+describe("runnel.lite in LÖVE #ci", function()
   local dir
 
   before_each(function()

@@ -85,7 +85,7 @@ describe("runnel.monitor", function()
     assert.is_true(n >= 1000, n .. " channels")
   end)
 
-  it("folds go blocks that do the same if there are very many, and the program goes on #slow", function()
+  it("folds go blocks that do the same if there are very many, and the program goes on #slow #ci", function()
     local p = start([[
       local m = listen(0)
       local done = 0
@@ -301,7 +301,7 @@ describe("runnel.monitor", function()
     assert.same({ 3, "hog" }, { last.leaks, last.ran })
   end)
 
-  it("says that the program has ended, and what is known of why", function()
+  it("says that the program has ended, and what is known of why #ci", function()
     for text, why in pairs {
       [""] = "",
       ["m:close()"] = "the program has closed its monitor",

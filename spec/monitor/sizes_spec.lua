@@ -76,7 +76,7 @@ describe("runnel.monitor shows what is true", function()
 
   for _, size in ipairs { { 10, 3 }, { 1000, 50 }, { 1000, 1200 }, { 100000, 800 }, { 100000, 5000 } } do
     local n, nchans = table.unpack(size)
-    it(("of %d go blocks with names of their own and %d channels"):format(n, nchans), function()
+    it(("of %d go blocks with names of their own and %d channels #ci"):format(n, nchans), function()
       local seed = os.time() * 10 + nchans
       local gos, chans, sum = expect(seed, n, nchans)
       local p = start(PROGRAM:format(seed, n, nchans), 500)
@@ -108,7 +108,7 @@ describe("runnel.monitor shows what is true", function()
     return gos, chans
   end
 
-  it("fold names that differ in digits, but not those of flows and of files", function()
+  it("fold names that differ in digits, but not those of flows and of files #ci", function()
     local p = start [[
       local m = listen(0)
       local parked = 0

@@ -166,7 +166,7 @@ describe("a connection to NATS", function()
       assert.equal(3000, #stage.drain(ch))
     end)
 
-    it("leave no memory behind when they end #slow", function()
+    it("leave no memory behind when they end #slow #ci", function()
       if not kilobytes() then return pending "the system does not tell how much memory a process has" end
       local function subscribe_and_end(times)
         for _ = 1, times do

@@ -99,7 +99,7 @@ describe("a server that knows its clients", function()
     refuses("Authorization Violation", server.url)
   end)
 
-  it("accepts a certificate, and shows its own", function()
+  it("accepts a certificate, and shows its own #ci", function()
     if not nkeys.available then return pending "openssl is not installed" end
     local server <close> = nats_server.start { jetstream = false, tls = "both" }
     accepts(server.url, { tls = { ca = server.cert, cert = server.cert, key = server.key } })
@@ -227,7 +227,7 @@ describe("a server that knows its clients", function()
     assert.not_matches("secret", raises("user", function() nats.connect(plain, { password = "secret" }) end))
   end)
 
-  it("is found by the environment", function()
+  it("is found by the environment #ci", function()
     local server <close> = nats_server.start { jetstream = false, tls = "both", user = "me", password = "secret" }
     local function run(variables, code)
       local command = { "env" }

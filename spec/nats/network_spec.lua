@@ -204,7 +204,7 @@ describe("a connection to a server that fails", function()
       rn.cancel(publisher)
     end)
 
-    it("so that the results of a remote stage come", function()
+    it("so that the results of a remote stage come #ci", function()
       if not proxy then return pending "luv is not installed" end
       local whole <close> = nats_server.start()
       local router = nats_server.proxy(whole)

@@ -62,7 +62,7 @@ describe("the options of nats.connect", function()
     assert.is_true(second:running())
   end)
 
-  it("tls.ciphers: OpenSSL's list for TLS 1.2; one that names no cipher is an error", function()
+  it("tls.ciphers: OpenSSL's list for TLS 1.2; one that names no cipher is an error #ci", function()
     local monitor = free_port()
     local server <close> = nats_server.start { jetstream = false, tls = true,
       config = ("http: 127.0.0.1:%d"):format(monitor) }

@@ -349,7 +349,7 @@ describe("queues", function()
       assert.same({ 0, "0 queues deleted\n" }, { run("clean", server.url) })
     end)
 
-    it("have dead letters, which are listed, shown, replayed and dropped", function()
+    it("have dead letters, which are listed, shown, replayed and dropped #ci", function()
       local is_mended = false
       other:serve("resize", 2, function(v)
         if not is_mended then error("no room for " .. v, 0) end

@@ -61,7 +61,7 @@ describe("a nats-server for specs", function()
     assert.matches("^INFO ", greeting(server.port))
   end)
 
-  it("runs as a cluster, with passwords, with a limit of its messages, and with TLS", function()
+  it("runs as a cluster, with passwords, with a limit of its messages, and with TLS #ci", function()
     local cluster <close> = nats_server.cluster()
     assert.matches('"cluster":"spec"', greeting(cluster.servers[3].port))
     cluster.servers[1]:kill()

@@ -113,7 +113,7 @@ describe("with limits", function()
       assert.equal("stage out: the message was given up: its process ended at each of 5 starts", letter.error)
     end)
 
-    it("that must run alone lets the other ones wait in the stream", function()
+    it("that must run alone lets the other ones wait in the stream #ci", function()
       waits.scale(0.1)
       local values = {}
       for i = 1, 60 do values[i] = i end
@@ -202,7 +202,7 @@ describe("with limits", function()
       assert.is_true(count(kept.output(), "Lua does not come back") >= 2)
     end)
 
-    it("has not failed because its result was stored only after the limit", function()
+    it("has not failed because its result was stored only after the limit #ci", function()
       assert(conn:stream "out")
       stored("words", "a")
       local calls = 0

@@ -55,7 +55,7 @@ describe("the operator's walk", function()
     return ("back() { until [ %s -ge $1 ]; do sleep 0.1; done; }\n"):format(said) .. text
   end
 
-  it("ends with all results, and a dead letter that was replayed #slow", function()
+  it("ends with all results, and a dead letter that was replayed #slow #ci", function()
     local set <close> = background.set()
     local text, count = commands(), 0
     if not long.is_long then text = with_one_server(text) end

@@ -224,7 +224,7 @@ local function noting()
 end
 
 describe("a session", function()
-  it("runs random programs chunk by chunk like one long chunk", function()
+  it("runs random programs chunk by chunk like one long chunk #ci", function()
     local seed = os.time()
     for round = 1, 100 do
       math.randomseed(seed, round)

@@ -24,7 +24,7 @@ end
 -- A spec whose assertions need samples. It has ten tries: while other programs have the processor, few signals come, or
 -- none.
 local function sampled(name, f)
-  if is_hooked then pending(name) else it(name, function() eventually(f) end) end
+  if is_hooked then pending(name) else it(name .. " #ci", function() eventually(f) end) end
 end
 
 describe("rn.profile", function()

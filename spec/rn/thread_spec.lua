@@ -297,7 +297,7 @@ describe("rn.thread", function()
     for i = 1, n do assert.equal(i, results[i]:take()) end
   end)
 
-  it("that the system refuses is an error at the caller's line, and others go on #slow", function()
+  it("that the system refuses is an error at the caller's line, and others go on #slow #ci", function()
     local function limited(limit, code)
       local path = os.tmpname()
       local file <close> = assert(io.open(path, "w"))
@@ -1351,7 +1351,7 @@ describe("a program with threads", function()
     end)
   end
 
-  it("ends cleanly after any step of its own", function()
+  it("ends cleanly after any step of its own #ci", function()
     local steps = [[
       local last = %d
       local step = 0

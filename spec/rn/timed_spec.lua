@@ -357,7 +357,7 @@ describe("debounce", function()
     end)
   end)
 
-  it("gives on a value after a pause at once, and none later than the longest wait, if the options say so", function()
+  it("gives on a value after a pause at once, and none later than the longest wait, if options say so #ci", function()
     for _, leading in ipairs { true, false } do
       for _, factor in ipairs { 0.5, 1.5, 4 } do
         check_model(function(ch, _, ms)

@@ -365,7 +365,7 @@ describe("rn.trace", function()
     assert.equal("runnel: the trace was not written: /dev/full: No space left on device\n", err)
   end)
 
-  it("says that the trace up to an error cannot be written, and goes on", function()
+  it("says that the trace up to an error cannot be written, and goes on #ci", function()
     local dir <close> = process.directory()
     dir:write("script.lua", failing "")
     local result = process.run(dir.path, "mkdir out.error.json && " .. process.runnel
@@ -972,7 +972,7 @@ describe("the core's trace", function()
     assert.equal(0, lost)
   end)
 
-  it("does not look through a full table of edges again and again", function()
+  it("does not look through a full table of edges again and again #ci", function()
     recorder.hold "e"
     local chans = {}
     for i = 1, 100000 do

@@ -90,7 +90,7 @@ describe("scripts/setup", function()
   end)
 
   -- As Debian 13 says of luajit2, which another package mentions: nothing, and no failure.
-  it("takes the second name of a package if nothing is known of the first one", function()
+  it("takes the second name of a package if nothing is known of the first one #ci", function()
     local install = "for command in tmux pgrep; do : >$command; chmod +x $command; done"
     local result = setup("test", install, 'for name; do :; done; [ "$name" = luajit2 ] || echo "Package: $name"')
     local lists = {}
@@ -119,7 +119,7 @@ describe("scripts/setup", function()
   end)
 
   -- What a minimal system lacks for `make deb`, in a repository or an unpacked archive.
-  it("installs what building Debian's packages needs", function()
+  it("installs what building Debian's packages needs #ci", function()
     local function installed(environment)
       local result = setup("deb", "exit 100", "", environment)
       assert.equal(1, result.status)

@@ -90,7 +90,7 @@ describe("each function of the manual", function()
     else
       for i, where in ipairs { "simulation", "world", "reality" } do
         if of[2 + i] then
-          it(("that parks parks in %s: %s"):format(NAMES[where], name), on(its_stage, function()
+          it(("that parks parks in %s: %s #ci"):format(NAMES[where], name), on(its_stage, function()
             assert.same({}, do_not_park(where, of))
           end))
         end

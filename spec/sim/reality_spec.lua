@@ -118,7 +118,7 @@ describe("a simulated world has what reality has had:", function()
     end)
   end
 
-  it("and runs the same way again, though the collector has taken a process that was closed", function()
+  it("and runs the same way again, though the collector has taken a process that was closed #ci", function()
     local made = program { notion = "processes", setting = { name = "exits" },
       { "user", { op = "run", name = "ignores_term", max = 1000 }, "" } }
     assert.is_true(#perform.outcomes(made, 1500) > 0)

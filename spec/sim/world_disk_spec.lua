@@ -52,7 +52,7 @@ describe("a disk of a simulated host", function()
     end, { seed = seed })
   end
 
-  it("keeps files, which are read in whole or by lines", function()
+  it("keeps files, which are read in whole or by lines #ci", function()
     local text = ("a line\n"):rep(30000)
     on_host(function(host)
       assert.equal(#text, write("/tmp/file", text))

@@ -169,7 +169,7 @@ describe("a process of a simulated host", function()
     assert.is_true(ended)
   end)
 
-  it("leaves its number to others when it has ended", function()
+  it("leaves its number to others when it has ended #ci", function()
     on_host({ nothing = function() end }, function(world)
       for _ = 1, 5000 do uv.run { "nothing" } end
       assert.is_true(#world.names < 10)

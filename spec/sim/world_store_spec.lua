@@ -207,7 +207,7 @@ describe("in a simulated world", function()
       end
     end
 
-    it("loses no transaction, and does none by half, if the host crashes between any two writes", function()
+    it("loses no transaction, and does none by half, if the host crashes between any two writes #ci", function()
       search.all(transactions({ crash = 1 }, nil, long.times(1, 2)))
       search.all(transactions({ crash = 1 }, { wal = false }, 1))
     end)
@@ -216,7 +216,7 @@ describe("in a simulated world", function()
       search.all_if_long(transactions({ crash = 1, torn = 1 }, nil, 1))
     end)
 
-    it("loses transactions if it is not synced: the search finds it", function()
+    it("loses transactions if it is not synced: the search finds it #ci", function()
       local story = search.finds("lost", transactions({ crash = 1 }, { synchronous = "off" }, 1))
       assert.matches("host: open /var/work.db\n", story)
       assert.matches("host: commit\n", story)
@@ -267,7 +267,7 @@ describe("in a simulated world", function()
       end
     end
 
-    it("has one result for each key, if the host crashes between any two writes", function()
+    it("has one result for each key, if the host crashes between any two writes #ci", function()
       search.all(test { crash = 1 })
       search.all_if_long(test({ crash = 1, torn = 1 }, nil, false, 1))
     end)
@@ -280,7 +280,7 @@ describe("in a simulated world", function()
       search.finds("another result", test({ crash = 1 }, { synchronous = "off" }))
     end)
 
-    it("does what it does in the transaction of its result exactly once", function()
+    it("does what it does in the transaction of its result exactly once #ci", function()
       search.all(function()
         local world = sim.world { faults = { crash = 1 } }
         world:host("host", function()

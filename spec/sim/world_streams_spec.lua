@@ -90,7 +90,7 @@ describe("a store in a simulated world", function()
     end
   end
 
-  it("keeps each message that a sink has acknowledged, once, if the host crashes between any two writes", function()
+  it("keeps each message that a sink has acknowledged, once, if the host crashes between any two writes #ci", function()
     search.all(run_of(CRASH, put(long.times(1, 2))))
     is_right(put(2), 0.05)
   end)
@@ -116,7 +116,7 @@ describe("a store in a simulated world", function()
     end
   end
 
-  it("keeps each value of a bucket, and its revision", function()
+  it("keeps each value of a bucket, and its revision #ci", function()
     search.all(run_of(CRASH, write(long.times(1, 2))))
     is_right(write(2), 0.05)
     search.finds("lost", run_of(CRASH, write(2), { synchronous = "off" }))

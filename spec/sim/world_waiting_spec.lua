@@ -84,7 +84,7 @@ describe("messages that wait in a store, in a simulated world,", function()
     seen.over = true
   end
 
-  it("are done with the last value only, if the host crashes between any two writes", function()
+  it("are done with the last value only, if the host crashes between any two writes #ci", function()
     search.finds_nothing(crashing({ crash = 1 }, nil, replacing))
     sim.each_seed(30, crashing({ crash = 1 }, 0.03, replacing))
   end)
@@ -119,7 +119,7 @@ describe("messages that wait in a store, in a simulated world,", function()
     assert.same({ "a2" }, done)
   end)
 
-  it("are cancelled or done, and not both, if the host crashes between any two writes", function()
+  it("are cancelled or done, and not both, if the host crashes between any two writes #ci", function()
     search.finds_nothing(crashing({ crash = 1 }, nil, cancelling))
     sim.each_seed(30, crashing({ crash = 1 }, 0.03, cancelling))
   end)

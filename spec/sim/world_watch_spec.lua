@@ -140,7 +140,7 @@ describe("uv.watch in a simulated world", function()
     end
   end
 
-  it("tells what it tells in reality, whatever happens to the path", function()
+  it("tells what it tells in reality, whatever happens to the path #ci", function()
     for _ = 1, long.times(20, 400) do compare(random_program(30)) end
   end)
 end)

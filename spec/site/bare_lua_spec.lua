@@ -14,7 +14,7 @@ end
 local function compiled(text) return string.dump(assert(load(text, "=file"))) end
 
 describe("scripts.bare_lua", function()
-  it("leaves the code and the lines of every file as they are", function()
+  it("leaves the code and the lines of every file as they are #ci", function()
     local list, saved = files(), 0
     assert.is_true(#list > 100, #list)
     for _, name in ipairs(list) do

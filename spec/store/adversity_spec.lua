@@ -145,7 +145,7 @@ describe("store:once", function()
     assert.equal(0, calls)
   end)
 
-  it("keeps many keys, with flat memory", function()
+  it("keeps many keys, with flat memory #ci", function()
     local n = long.times(10000, 1000000)
     local numbers, at = rn.chan(), 0
     rn.go(function()

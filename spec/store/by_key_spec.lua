@@ -53,7 +53,7 @@ describe("order per key in a store", function()
     end
   end
 
-  it("holds in a stage of several stores, whatever fails, waits for its time, has a priority, or ends", function()
+  it("holds in a stage of several stores, whatever fails, waits for its time, has a priority, or ends #ci", function()
     for seed = 1, long.times(3, 40) do
       math.randomseed(seed)
       local problems, name, others = {}, "stage" .. seed, {}

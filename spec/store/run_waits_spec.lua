@@ -22,7 +22,7 @@ describe("a run of a store", function()
 
   local function count(sql) return store.db:one("select count(*) as n from " .. sql).n end
 
-  it("has its result awaited by many in another program with a few statements for all", function()
+  it("has its result awaited by many in another program with a few statements for all #ci", function()
     local other <close> = work.another()
     local runs = store:runs("order", function(run) return (run:wait "go") end)
     local theirs, statements = other:runs "order", 0

@@ -171,7 +171,7 @@ describe("a message of a store that waits", function()
     end
   end
 
-  it("is the one that a model says, whatever consumers have done with it", with_store(function(store)
+  it("is the one that a model says, whatever consumers have done with it #ci", with_store(function(store)
     for seed = 1, long.times(20, 500) do
       local random, name = generator(seed), "s" .. seed
       local stream = assert(store:stream(name, { subjects = SUBJECTS, duplicates = 1000000 }))

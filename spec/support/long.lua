@@ -2,8 +2,11 @@
 ---`make check-specs-long`.
 ---
 ---They differ in how often something is repeated: see `times`. A spec that only the long form runs has the tag #long.
----The other tags are #slow, for specs that wait in real time, and #heavy, for those that compute much. The run with
----gcc's sanitizers and the one under valgrind leave out both, the run with clang's leaves out #slow only.
+---The other tags:
+--- - #ci: it takes more than about 0.3 s of processor time. `make test` leaves it out; CI runs it, by
+---   `make check-specs-rest`.
+--- - #heavy: the same, and it computes so much that runs with gcc's sanitizers and under valgrind leave it out, too.
+--- - #slow: it waits in real time. All runs with sanitizers leave it out.
 
 local long = {}
 

@@ -181,7 +181,7 @@ describe("the next reader of a stream gets what the last one has not handed out"
     end)
   end
 
-  it("of standard input that is a file: also a child, and io.read", function()
+  it("of standard input that is a file: also a child, and io.read #ci", function()
     for _, n in ipairs { 4, 5, 128, 129, 1000, 300000 } do -- also with room for all of it in a channel of lines
       local list = {}
       for i = 1, n do list[i] = i .. "\n" end

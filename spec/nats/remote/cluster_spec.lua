@@ -10,7 +10,7 @@ if not nats then
   return
 end
 
-describe("remote jobs in a cluster #slow", function()
+describe("remote jobs in a cluster #slow #ci", function()
   it("go on when the server that leads is lost", function()
     local cluster <close> = nats_server.cluster(3)
     local conn <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50 }))

@@ -123,7 +123,7 @@ describe("remote jobs", function()
     assert.equal(0, patience.wait_until(function() return jobs_left(conn, "slow") == 0 and 0 end))
   end))
 
-  it("do not keep a program from ending at any moment", each_test(function(server, conn)
+  it("do not keep a program from ending at any moment #ci", each_test(function(server, conn)
     start_workers(server, 1, "square", 5)
     server.set:write("submitter.lua", [[
       local rn = require "runnel"

@@ -13,7 +13,7 @@ local keep_up = remote_workers.keep_up
 local jobs_left = remote_workers.jobs_left
 local range = remote_workers.range
 
-describe("remote jobs", function()
+describe("remote jobs #ci", function()
   local JOBS = long.times(1500, 100000)
 
   it("come back once and in order, whatever is killed", each_test(function(server, conn)

@@ -234,7 +234,7 @@ describe("a remote stage", function()
       return server:count()
     end
 
-    it("that wait asks the stream which it has, and sends none of them again", within(function(server)
+    it("that wait asks the stream which it has, and sends none of them again #ci", within(function(server)
       local _, counts, results = with_jobs(server, MANY)
       rn.sleep(100000)
       assert.equal(MANY, server:count())
@@ -384,7 +384,7 @@ describe("a remote stage", function()
       { #reports == 1 and tostring(reports[1].err) or #reports })
   end)
 
-  it("has jobs that were lost on their way to the stream run within 1 s, however many they are", within(function(server)
+  it("runs jobs within 1 s that were lost on their way to the stream, however many #ci", within(function(server)
     for _, n in ipairs { 50, 300 } do
       server:worker(n, function(v) return v end)
       -- as if the server that leads the stream were stopped
@@ -454,7 +454,7 @@ describe("a remote stage", function()
     assert.equal(1, #server:requests())
   end))
 
-  it("runs a job once, however long it takes", within(function(server)
+  it("runs a job once, however long it takes #ci", within(function(server)
     local starts = 0
     server:worker(1, function()
       starts = starts + 1
