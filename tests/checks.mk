@@ -489,6 +489,9 @@ LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts cove
 .PHONY: check-long
 check-long: ## all checks that take long; for a release
 	$(THEN) -j1 $(LONG_CHECKS)
+.PHONY: long-checks
+long-checks: # their names, for scripts/check_release
+	@echo $(LONG_CHECKS)
 
 .PHONY: check-release
 check-release: ## all checks of a release, from the archive, and one table (docs/releasing.md); ROWS: some of them; as root

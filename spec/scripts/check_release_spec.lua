@@ -14,39 +14,49 @@ describe("scripts/check_release", function()
 
   -- The table of a run of these rows, in which `make` does what the shell code says.
   local function run(rows, make)
-    dir:write("bin/make", "#!/bin/sh\n" .. make .. "\n")
+    dir:write("bin/make", ([[#!/bin/sh
+      case $* in *long-checks) echo check-gc coverage check-install; exit ;; esac
+      %s
+    ]]):format(make))
     local result = process.run(dir.path, "chmod +x bin/* && PATH=$PWD/bin:$PATH scripts/check_release " .. rows)
     local found = {}
-    for name, word in result.out:gmatch "\n(%l+) +(%a+) +%d+ s%f[\n]" do found[#found + 1] = name .. " " .. word end
+    for name, word in result.out:gmatch "\n([%l-]+) +(%a+) +%d+ s%f[\n]" do found[#found + 1] = name .. " " .. word end
     return found, result
   end
 
   it("runs its rows in an unpacked archive, but for those that need a repository", function()
-    local found, result = run("specs reproduced long", ([[
+    local found, result = run("specs addresses gc", ([[
       [ ! -e .git ] || echo "$*" >>'%s/in_repository'
       [ -e .git ] || echo "$*" >>'%s/in_archive']]):format(dir.path, dir.path))
-    assert.same({ "specs ok", "reproduced ok", "long ok" }, found, result.err)
+    assert.same({ "addresses ok", "specs ok", "gc ok" }, found, result.err)
     assert.same({ 0, "3 of 3 passed" }, { result.status, result.out:match "%d of %d passed" })
-    assert.equal("-s check-reproducible\n", dir:read "in_repository")
-    assert.equal("test\ncheck-long\n", dir:read "in_archive")
+    assert.equal("-s check-addresses\n", dir:read "in_repository")
+    assert.equal("test\ncheck-gc\n", dir:read "in_archive")
   end)
 
   it("goes on after a row that fails or skips something, and fails in the end", function()
-    local found, result = run("specs lint long", [[
+    local found, result = run("specs lint install", [[
       case $* in
       test) echo "1 failure"; exit 1 ;;
-      check-long) echo "check-differences: skipped: there is no node" ;;
+      check-install) echo "check-differences: skipped: there is no node" ;;
       esac]])
-    assert.same({ "lint ok", "specs FAILED", "long skipped" }, found, result.err)
+    assert.same({ "lint ok", "specs FAILED", "install skipped" }, found, result.err)
     assert.same({ 1, "1 of 3 passed" }, { result.status, result.out:match "%d of %d passed" })
     assert.equal("1 failure\n", dir:read "build/release/specs.log")
-    found, result = run("long", "echo 'check-differences: skipped: there is no node'")
-    assert.same({ { "long skipped" }, 1 }, { found, result.status })
+    found, result = run("gc", "echo 'check-differences: skipped: there is no node'")
+    assert.same({ { "gc skipped" }, 1 }, { found, result.status })
+  end)
+
+  it("has a row for each check of make check-long", function()
+    local found, result = run("long", "[ $1 != coverage ]")
+    assert.same({ "gc ok", "coverage FAILED", "install ok" }, found, result.err)
+    found = run("long lint gc", "true")
+    assert.same({ "lint ok", "gc ok", "coverage ok", "install ok" }, found)
   end)
 
   it("refuses a row that it does not have", function()
     local _, result = run("specs nosuch", "true")
     assert.equal(2, result.status)
-    assert.matches("there is no such row", result.err, 1, true)
+    assert.matches("there is no row nosuch", result.err, 1, true)
   end)
 end)
