@@ -67,6 +67,8 @@ function older.prepare_tests()
   coroutine.close = coroutine.close or function() lacks "coroutine.close" end -- luacheck: ignore 122
 end
 
+local TAGS = { ci = true, heavy = true, long = true, slow = true } -- of specs (spec/support/long.lua)
+
 ---The text of a spec as this Lua can parse it, with the same lines.
 ---@param text string
 ---@return string
@@ -78,7 +80,7 @@ function older.translate(text)
   end
   if _VERSION == "Lua 5.1" then
     text = text:gsub("#([%a_][%w_.]*)()", function(name, after)
-      if name == "long" or name == "heavy" or text:find("^[%(%[:{]", after) then return nil end
+      if TAGS[name] or text:find("^[%(%[:{]", after) then return nil end
       return "length(" .. name .. ")"
     end)
   end
