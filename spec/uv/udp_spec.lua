@@ -177,7 +177,7 @@ describe("uv.udp", function()
     assert.same({ nil, 0, n = 2 }, table.pack(a:address()))
     if not has_localhost then return end
     local named <close> = assert(uv.udp { host = "localhost" })
-    assert.equal("127.0.0.1", (named:address()))
+    assert.is_truthy(({ ["127.0.0.1"] = true, ["::1"] = true })[(named:address())]) -- the first one that it has
   end)
 
   it("sends over IPv6, and looks for addresses of names that are of the socket's kind", function()

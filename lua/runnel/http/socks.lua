@@ -38,11 +38,16 @@ local function ipv6(host)
   return front .. ("\0"):rep(16 - #front - #back) .. back
 end
 
--- The address to name to the proxy: the host itself, unless this end looks it up.
-local function target(host, is_theirs)
-  if is_theirs or ipv4(host) or host:find(":", 1, true) then return host end
+-- The address to name to the proxy: the host itself, unless this end looks it up. SOCKS4 has only IPv4, and the host may
+-- have both.
+local function target(host, scheme)
+  if socks.SCHEMES[scheme] or ipv4(host) or host:find(":", 1, true) then return host end
   local list, err = names.look_up(host)
-  return list and list[1], err
+  if not list then return nil, err end
+  for _, address in ipairs(scheme == "socks4" and list or {}) do
+    if ipv4(address) then return address end
+  end
+  return list[1]
 end
 
 -- Sends bytes and reads n; or returns nil and an error.
@@ -98,7 +103,7 @@ end
 ---@return any ok
 ---@return string? err
 function socks.ask(conn, proxy, host, port)
-  local there, err = target(host, socks.SCHEMES[proxy.scheme])
+  local there, err = target(host, proxy.scheme)
   if not there then return nil, err end
   if #there > 255 then return nil, "the name of the host is longer than 255 bytes" end
   local reader <close> = readers.reader(conn)
