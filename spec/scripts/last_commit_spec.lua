@@ -64,7 +64,7 @@ describe("a check of a release that runs in an unpacked archive", function()
   it("is said to run there by the list of rows", function()
     local pipe <close> = assert(io.popen "scripts/check_release --list")
     local rows = pipe:read "a"
-    for row, place in pairs { version = "here", container = "there", fresh = "there", long = "there", deb = "there" } do
+    for row, place in pairs { version = "here", container = "there", fresh = "there", reproducible = "there", deb = "there" } do
       assert.equal(place, rows:match("%f[^\n%z]" .. row .. " +(%w+) "), row)
     end
   end)
