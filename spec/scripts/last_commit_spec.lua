@@ -64,7 +64,8 @@ describe("a check of a release that runs in an unpacked archive", function()
   it("is said to run there by the list of rows", function()
     local pipe <close> = assert(io.popen "scripts/check_release --list")
     local rows = pipe:read "a"
-    for row, place in pairs { version = "here", container = "there", fresh = "there", reproducible = "there", deb = "there" } do
+    local places = { version = "here", container = "there", fresh = "there", reproducible = "there", deb = "there" }
+    for row, place in pairs(places) do
       assert.equal(place, rows:match("%f[^\n%z]" .. row .. " +(%w+) "), row)
     end
   end)

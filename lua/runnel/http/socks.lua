@@ -38,8 +38,8 @@ local function ipv6(host)
   return front .. ("\0"):rep(16 - #front - #back) .. back
 end
 
--- The address to name to the proxy: the host itself, unless this end looks it up. SOCKS4 has only IPv4, and the host may
--- have both.
+-- The address to name to the proxy: the host itself, unless this end looks it up. SOCKS4 has only IPv4, and the host
+-- may have both.
 local function target(host, scheme)
   if socks.SCHEMES[scheme] or ipv4(host) or host:find(":", 1, true) then return host end
   local list, err = names.look_up(host)
