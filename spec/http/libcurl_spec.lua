@@ -24,6 +24,7 @@ describe("libcurl's options", function()
       return 200, nil, req:body()
     end))
     for name, value in pairs(opts) do
+      if type(value) == "string" then opts[name] = value:gsub("PORT", server.port) end
       if value == "SERVER" then opts[name] = server.url end
       if type(value) == "table" then opts[name] = { (value[1]:gsub("PORT", server.port)) } end
     end
@@ -45,7 +46,7 @@ describe("libcurl's options", function()
     assert.equal(200, assert(res).status)
     local none, err = request { interface = "nosuch0", fresh_connect = true }
     assert.is_nil(none)
-    assert.matches("nosuch0", err)
+    assert.is_truthy(err:find "nosuch0" or err:find "binding local", err) -- since libcurl 8.2x without the name
   end)
 
   it("connect_to leads to another place, and the request is for the host of the URL", function()
@@ -55,9 +56,14 @@ describe("libcurl's options", function()
   end)
 
   it("ipresolve chooses the kind of addresses", function()
-    local res = request { ipresolve = "4" }
-    assert.equal(200, assert(res).status)
-    assert.is_nil(((request { ipresolve = "6", fresh_connect = true })))
+    local function host_of(kind)
+      return request { url = "http://localhost:PORT/", ipresolve = kind, fresh_connect = true }
+    end
+    local res, err, req = host_of "4"
+    if not res and err:find "resolve" then return pending "localhost has no address on this machine" end
+    assert.equal("127.0.0.1", req.address)
+    res, err, req = host_of "6" -- which localhost may lack
+    assert.is_true(not res or req.address == "::1", req and req.address or err)
   end)
 
   it("xoauth2_bearer, aws_sigv4 and proxyauth log in", function()

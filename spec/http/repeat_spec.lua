@@ -111,7 +111,8 @@ describe("a connection that ends before the response", function()
         local part = first .. (head .. body):sub(1, n)
         local response, err = answered("POST", part)
         assert.is_nil(response, ("%q"):format(part))
-        if n < #head then assert.matches("may have been done", err, 1, false, ("%q"):format(part)) end
+        -- For libcurl since 8.2x a head that lacks the last byte is whole.
+        if n < #head - 1 then assert.matches("may have been done", err, 1, false, ("%q"):format(part)) end
         assert.is_nil((answered("GET", part)))
       end
     end)

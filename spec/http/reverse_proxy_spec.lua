@@ -46,7 +46,8 @@ describe("http.proxy", function()
     local url = front.url
     local res = assert(http.request { url = url .. "a%2fb?c=d&c=e", method = "PUT", body = "text",
       headers = { ["X-A"] = "1" } })
-    assert.same({ 201, "/a%2fb?c=d&c=e 1 text" }, { res.status, res.body })
+    local body = res.body:gsub("%%2F", "%%2f") -- libcurl since 8.2x writes upper case
+    assert.same({ 201, "/a%2fb?c=d&c=e 1 text" }, { res.status, body })
     assert.same({ "PUT", "4", "x/y" },
       { res.headers["x-method"], res.headers["x-length"], res.headers["content-type"] })
     assert.same({ "a=1", "b=2, c" }, res.headers["set-cookie"])

@@ -12,6 +12,7 @@ local function place(f) return ((here .. ":" .. debug.getinfo(f, "S").linedefine
 
 -- A coverage tool has set a hook, which a profile leaves alone: then nothing can be sampled here.
 local is_hooked = debug.gethook() ~= nil
+-- Ten tries: while other programs have the processor, few signals come, or none.
 local function eventually(f)
   local ok, problem
   for _ = 1, 10 do
@@ -21,8 +22,7 @@ local function eventually(f)
   error(problem, 0)
 end
 
--- A spec whose assertions need samples. It has ten tries: while other programs have the processor, few signals come, or
--- none.
+-- A spec whose assertions need samples of what computes.
 local function sampled(name, f)
   if is_hooked then pending(name) else it(name .. " #ci", function() eventually(f) end) end
 end
@@ -459,7 +459,7 @@ describe("rn.profile", function()
       assert.is_true(n < 40, n)
     end)
 
-    it("has what still waits at the end", function()
+    it("has what still waits at the end", function() eventually(function()
       local never = rn.chan():name "never"
       rn.go(function() never:take() end)
       rn.go(function() rn.alts { never, rn.chan() } end)
@@ -468,7 +468,7 @@ describe("rn.profile", function()
       local list = stacks(profile)
       assert.is_true(sum(list, "^waiting;.*take from never$") >= 40000)
       assert.is_true(sum(list, "^waiting;.*alts: never$") >= 40000)
-    end)
+    end) end)
 
     it("has takes that end as a channel closes, and takes of a go block's result", function()
       local ch = rn.chan():name "closed"
@@ -557,7 +557,7 @@ describe("rn.profile", function()
       assert.not_matches("/runnel/", result.out)
     end)
 
-    it("names processes that a go block waits for", function()
+    it("names processes that a go block waits for", function() eventually(function()
       if not pcall(require, "luv") then return pending "luv is not installed" end
       rn.driver(require "runnel.driver.luv")
       local uv = require "runnel.uv"
@@ -565,7 +565,7 @@ describe("rn.profile", function()
         rn.go(function() uv.run { "/bin/sleep", "0.05" } end):take()
       end)
       assert.is_true(sum(stacks(profile), "^waiting;.*;uv%.run sleep$") >= 40000)
-    end)
+    end) end)
 
     it("names requests by their host", function()
       local http = require "runnel.http"
