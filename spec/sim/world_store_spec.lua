@@ -9,7 +9,6 @@ describe("in a simulated world", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
   local sqlite = require "runnel.sqlite"
   local stores = require "runnel.store"
-  local table_of = require "runnel.store.runs.run_table"
 
   -- Runs f(host, world) on a host, and returns what it returns.
   local function on_host(f, opts)
@@ -333,7 +332,7 @@ describe("in a simulated world", function()
     it("loses no message and stores each result once, if the host crashes at any time", function()
       local sums = {}
       search.finds_nothing(function()
-        local world = sim.world { faults = { crash = 1 } }
+        local world, has_come = sim.world { faults = { crash = 1 } }, false
         world:host("host", function()
           local store = stores.open "work.db"
           assert(store:stream "jobs")
@@ -342,9 +341,12 @@ describe("in a simulated world", function()
           local jobs = assert(store:sink "jobs")
           local stage = assert(store:stage("jobs", 1, function(v) return 2 * v end, "results"))
           assert(jobs:put(5, { id = "only" }))
-          local result = results:take()
-          result:ack()
-          assert.equal(10, result.value)
+          if not has_come then -- else its acknowledgement may be in the file
+            local result = results:take()
+            has_come = true
+            result:ack()
+            assert.equal(10, result.value)
+          end
           stage:drain()
           local counts = store.db:one "select sum(messages) as waiting, sum(last) as made from runnel_stream"
           sums[#sums + 1] = counts.made
@@ -354,76 +356,6 @@ describe("in a simulated world", function()
       end)
       assert.is_true(#sums > 0)
       for _, sum in ipairs(sums) do assert.equal(2, sum) end
-    end)
-  end)
-
-  describe("a run of a store", function()
-    it("goes on when it is cancelled before the go block that has let it wait in the file goes on", function()
-      on_host(function()
-        local store <close> = stores.open "work.db"
-        local attempt, left = store.attempt, 0
-        function store:attempt(kind, sql, ...)
-          local result, err = attempt(self, kind, sql, ...)
-          if sql == table_of.LEAVE then
-            left = left + 1
-            rn.sleep(1000) -- the go block learns late what is in the file
-          end
-          return result, err
-        end
-        local reason
-        local orders = store:runs("order", function(run)
-          local _, err = pcall(run.sleep, run, 30 * 24 * 3600 * 1000)
-          reason = err
-          error(err, 0)
-        end)
-        local r = assert(orders:start "17")
-        repeat rn.sleep(10) until left == 1
-        assert.is_true(r:cancel "no stock")
-        local _, err = r:result { timeout = 5000 }
-        assert.equal("no stock", err)
-        assert.equal("no stock", reason)
-        assert.equal("cancelled", r:state().state)
-        assert.equal(0, store.db:one("select count(*) as n from runnel_delivery").n)
-      end)
-    end)
-  end)
-
-  describe("a program that waits for what is in a store", function()
-    it("is told if it waits for ever, since it serves nobody", function()
-      fails("^leak: the program of host host waits for ever in take %(spec/sim/world_store_spec.lua:%d+%)$", on_host,
-        function()
-          local store <close> = stores.open "work.db"
-          local r = assert(store:runs("order", function(run) run:wait "approved" end):start "17")
-          r:result()
-        end)
-    end)
-
-    it("hears of changes after the program that has started it was killed, and has started again", function()
-      if not pcall(require, "luv") then return pending "luv is not installed" end
-      local uv = require "runnel.uv"
-      sim.run(function()
-        local world, got, starts = sim.world(), nil, 0
-        world:program("follow", function()
-          local store <close> = stores.open "work.db"
-          got = assert(store:source("news", { name = "reader", from = "all" })):take().value
-        end)
-        local host = world:host("host", function()
-          starts = starts + 1
-          local store <close> = stores.open "work.db"
-          assert(store:stream "news")
-          if starts == 1 then
-            local follow <close> = uv.spawn { "follow" } -- luacheck: ignore 211
-            rn.sleep(100000)
-          end
-          rn.sleep(1000)
-          assert(store:sink "news":put "hello")
-        end)
-        rn.sleep(1000)
-        host:kill()
-        host:restart()
-        world:run()
-        assert.equal("hello", got)
-      end)
     end)
   end)
 end)
