@@ -22,8 +22,8 @@ local internal = core.internal
 ---@field main runnel.Channel<any> the result of its program
 ---@field handles table its open handles, in the order of a list with gaps filled by the last one
 ---@field listeners table<integer, runnel.sim.Handle> by port
----@field bells table<string, runnel.Channel<boolean>[]> of those who wait for changes of a database, by its path; on the
----machine
+---@field bells table<string, runnel.Channel<boolean>[]> of the machine: of those who wait for changes of a database, by
+---its path
 ---@field datagrams table<integer, runnel.sim.Udp[]> UDP sockets by port
 ---@field sockets table<string, runnel.sim.Handle> Unix sockets by path
 ---@field next_port integer
