@@ -332,7 +332,7 @@ describe("in a simulated world", function()
     it("loses no message and stores each result once, if the host crashes at any time", function()
       local sums = {}
       search.finds_nothing(function()
-        local world = sim.world { faults = { crash = 1 } }
+        local world, has_come = sim.world { faults = { crash = 1 } }, false
         world:host("host", function()
           local store = stores.open "work.db"
           assert(store:stream "jobs")
@@ -341,9 +341,12 @@ describe("in a simulated world", function()
           local jobs = assert(store:sink "jobs")
           local stage = assert(store:stage("jobs", 1, function(v) return 2 * v end, "results"))
           assert(jobs:put(5, { id = "only" }))
-          local result = results:take()
-          result:ack()
-          assert.equal(10, result.value)
+          if not has_come then -- else its acknowledgement may be in the file
+            local result = results:take()
+            has_come = true
+            result:ack()
+            assert.equal(10, result.value)
+          end
           stage:drain()
           local counts = store.db:one "select sum(messages) as waiting, sum(last) as made from runnel_stream"
           sums[#sums + 1] = counts.made

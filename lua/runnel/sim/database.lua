@@ -222,8 +222,8 @@ end
 ---@return runnel.Channel<boolean>[]
 function Connection:listeners()
   local machine, path = self.host.machine, absolute(self.path)
-  machine.listeners[path] = machine.listeners[path] or {}
-  return machine.listeners[path]
+  machine.bells[path] = machine.bells[path] or {}
+  return machine.bells[path]
 end
 
 ---Tells them, if the connection has written since.

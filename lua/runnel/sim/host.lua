@@ -22,6 +22,8 @@ local internal = core.internal
 ---@field main runnel.Channel<any> the result of its program
 ---@field handles table its open handles, in the order of a list with gaps filled by the last one
 ---@field listeners table<integer, runnel.sim.Handle> by port
+---@field bells table<string, runnel.Channel<boolean>[]> of the machine: of those who wait for changes of a database, by
+---its path
 ---@field datagrams table<integer, runnel.sim.Udp[]> UDP sockets by port
 ---@field sockets table<string, runnel.sim.Handle> Unix sockets by path
 ---@field next_port integer
@@ -78,7 +80,7 @@ local function new(world, name, number, f, restarts, skew, level)
     world = world, name = name, number = number, f = f, restarts = restarts, skew = skew, born = 0, alive = false,
     address = world:new_address(),
   }, Host)
-  self.machine, self.disk, self.locks, self.listeners = self, disks.new(self), {}, {}
+  self.machine, self.disk, self.locks, self.listeners, self.bells = self, disks.new(self), {}, {}, {}
   start(self, level + 1)
   return self
 end
@@ -207,7 +209,7 @@ function Host:crash()
   if told then told.kind = "crash" end
   local children = children_of(self)
   cut(self)
-  self.listeners, self.sockets, self.children = {}, {}, {}
+  self.listeners, self.sockets, self.children, self.bells = {}, {}, {}, {}
   for _, child in ipairs(children) do cut(child) end
   self.disk:crash()
   local running = self.world:here()

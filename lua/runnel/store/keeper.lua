@@ -82,8 +82,9 @@ function Keeper:fetch() self.reader:ring() end
 
 function Keeper:close() self.reader:close() end
 
----A process never gets a message again that it has.
-function Keeper:join(held) return not held.is_answered end -- luacheck: no self
+---A process never gets a message again that it has. But one that is to leave may come again before the go block that
+---has stored this goes on.
+function Keeper:join(held) return not (held.is_answered or held.leaves) end -- luacheck: no self
 
 ---A stream that was deleted and made again counts from 1.
 function Keeper:id(message)

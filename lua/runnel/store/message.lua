@@ -26,6 +26,7 @@ local message = {}
 ---@field priority integer
 ---@field again "first"|"again"
 ---@field is_due boolean true: it comes only when its time has come
+---@field leaves? boolean this process lets it wait in the file, so that any process may get it
 ---@field package problem? string what is wrong with it
 ---@field package of runnel.store.MessageOwner
 ---@field package form string

@@ -261,6 +261,7 @@ local function leave(keeper, call)
   local work, message, run = keeper.work, call.message, call.run
   local store, waits_at = work.store, run.waits
   local due = run.left < table_of.NEVER and run.left or nil
+  message.leaves = true
   return store:attempt("exec", table_of.LEAVE, keeper.consumer.stream, message.sequence, work.name, store.holder,
     work.name, run.id, run.seen, store:time(), run.left,
     work.name, run.id, waits_at.state, store:time(), due, waits_at.step, waits_at.line)
