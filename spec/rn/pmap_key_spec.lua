@@ -246,7 +246,9 @@ describe("pmap with keys", function()
       local n, ordered = random(4), random(2) == 1
       for i = 1, random(0, 16 * n) do
         local key = random(0, keys)
-        list[i] = { key = key > 0 and key or nil, i = i, ms = random(0, 30) + i / 1000, fails = random(6) == 1, tried = 0 }
+        list[i] = {
+          key = key > 0 and key or nil, i = i, ms = random(0, 30) + i / 1000, fails = random(6) == 1, tried = 0,
+        }
       end
       local check = checker(list, n)
       local tries, timeout = random(2), random(3) == 1 and 20 or nil
