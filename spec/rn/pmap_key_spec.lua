@@ -24,12 +24,14 @@ local function numbers(results)
 end
 
 -- Checks jobs while they run: never more than n, one of a key at a time, in the order of the values; and that a job
--- waits only for its key, or because n run.
+-- waits only for its key, or because n run. Once one has failed for which there is no handler, those of later values do
+-- not begin any more, and all others still do.
 local function checker(list, n)
-  local running, of_key, last, done = 0, {}, {}, {}
+  local running, of_key, last, done, failed = 0, {}, {}, {}, math.huge
   local check = { most = 0 }
 
   function check.begin(v)
+    assert(v.i < failed, "a job begins after one before it has failed")
     running = running + 1
     check.most = math.max(check.most, running)
     assert(running <= n, "too many jobs run")
@@ -45,12 +47,16 @@ local function checker(list, n)
     if v.key then of_key[v.key] = nil end
   end
 
+  -- A job fails, and there is no handler.
+  ---@param place integer jobs from this place on are not to begin any more
+  function check.fail(place) failed = math.min(failed, place) end
+
   -- Once nothing is ready.
   function check.at_rest()
     if running == n then return end
     local seen = {}
     for _, v in ipairs(list) do
-      if not done[v] and v.key and not seen[v.key] then
+      if v.i < failed and not done[v] and v.key and not seen[v.key] then
         seen[v.key] = true
         assert(of_key[v.key], "a job waits, though its key is free and fewer than n run: " .. v.i)
       end
@@ -140,6 +146,21 @@ describe("pmap with keys", function()
     assert.same({}, stage.others())
   end))
 
+  it("begins jobs that waited for their key when a later one failed, but those of later values not any more",
+    stage.within(function()
+      local begun = {}
+      local results = rn.pmap(3, function(v)
+        begun[#begun + 1] = v.i
+        rn.sleep(v.key == "a" and 20 or 10)
+        if v.key == "b" then error("oops", 0) end
+        return v
+      end, values "aabcca", { key = key_of })
+      assert.same({ 1, 2 }, numbers(results))
+      assert.same({ nil, "oops" }, { results:take() })
+      assert.same({ 1, 3, 4, 2 }, begun)
+      assert.equal(40, rn.now())
+    end))
+
   it("takes at most 16 n values more than are done, so that memory stays bounded", stage.within(function()
     local taken, gate = 0, rn.chan()
     local function source()
@@ -225,44 +246,73 @@ describe("pmap with keys", function()
       local n, ordered = random(4), random(2) == 1
       for i = 1, random(0, 16 * n) do
         local key = random(0, keys)
-        list[i] = { key = key > 0 and key or nil, i = i, ms = random(0, 30) + i / 1000, fails = random(6) == 1 }
+        list[i] = {
+          key = key > 0 and key or nil, i = i, ms = random(0, 30) + i / 1000, fails = random(6) == 1, tried = 0,
+        }
       end
       local check = checker(list, n)
       local tries, timeout = random(2), random(3) == 1 and 20 or nil
+      for _, v in ipairs(list) do v.fails = v.fails or v.ms > (timeout or math.huge) end
       local handler = random(4) > 1 and function() rn.sleep(random(0, 2)) end or nil
       local leaves = random(5) == 1 and random(0, 10)
       local results
       local ok, err = pcall(sim.run, function()
         results = rn[ordered and "pmap" or "pmap_unordered"](n, function(v)
           check.begin(v)
-          local _ <close> = setmetatable({}, { __close = function() check.finish(v) end })
+          v.tried = v.tried + 1
+          local _ <close> = setmetatable({}, { __close = function()
+            check.finish(v)
+            if v.fails and v.tried == tries and not handler then check.fail(ordered and v.i or 0) end
+          end })
           rn.sleep(v.ms)
           if v.fails then error("fails", 0) end
           return v
         end, rn.to_chan(list), { key = key_of, tries = tries, backoff = tries > 1 and 3 or nil, timeout = timeout,
           ex_handler = handler, buffer = 100 })
-        local last, of_key, count = 0, {}, 0
-        for v in results do
-          count = count + 1
-          assert(not ordered or v.i > last, "the results are out of order")
-          assert(not v.key or v.i > (of_key[v.key] or 0), "the results of a key are out of order")
-          last, of_key[v.key or 0] = v.i, v.i
-          if tries == 1 and handler == nil and not timeout and random(3) == 1 then
-            rn.sleep(0.0001)
-            if not results:closed() then check.at_rest() end
+        -- Jobs end at whole microseconds, so nothing is ready between two of them. A job that pauses before its next
+        -- try, and one whose handler runs, have a place, and do not count as running.
+        local watch = rn.go(function()
+          rn.sleep(0.0005)
+          while tries == 1 and not handler and not results:closed() do
+            check.at_rest()
+            rn.sleep(2)
           end
-          if count == leaves then
+          return true
+        end)
+        local of_key, got = {}, {}
+        for v in results do
+          got[#got + 1] = v.i
+          assert(not v.key or v.i > (of_key[v.key] or 0), "the results of a key are out of order")
+          of_key[v.key or 0] = v.i
+          if #got == leaves then
             results:close()
             break
           end
         end
+        assert(watch:take())
         rn.sleep(1000)
         local left = stage.others()
         assert(#left == 0, "left behind: " .. tostring(left[1]))
-        if handler and not leaves then
-          for _, v in ipairs(list) do assert(v.fails or timeout or of_key[v.key or 0], "a value was lost") end
+        local wanted, failed = {}, nil -- failed: the first value with an error
+        for _, v in ipairs(list) do
+          if not v.fails then wanted[#wanted + 1] = v.i
+          elseif not (handler or failed) then
+            failed = v
+            if ordered then break end
+          end
         end
-        results:take()
+        local _, err = results:take()
+        if #got == leaves then
+          wanted = ordered and table.move(wanted, 1, leaves, 1, {}) or got
+        elseif failed and not ordered then
+          assert(err ~= nil, "there is no error")
+          wanted = got
+        else
+          local wants = failed and (failed.ms > (timeout or math.huge) and "timeout" or "fails") or nil
+          assert((rn.is_timeout(err) and "timeout" or err) == wants, err)
+          if not ordered then table.sort(got) end
+        end
+        assert(table.concat(got, " ") == table.concat(wanted, " "), "the results are not those of all values")
       end, { seed = seed, shuffle = random(2) == 1 })
       stage.heard()
       if not ok then error(("seed %d: %s"):format(seed, err), 0) end

@@ -112,7 +112,7 @@ local IF_WAITING <const> = { "replace", "drop" }
 ---clocks of the programs count, to the second. `priority`, 1 to 9, of a store only: stages and named sources get it
 ---before messages with a lower one. `if_waiting`, of a store only: what happens if a message with the id still waits;
 ---else it is stored, also within the time for ids. "replace": this one takes its place; "drop": this one is dropped,
----as a duplicate
+---as a duplicate, and changes nothing
 ---@return boolean stored false: it is not stored; or, after the sink's timeout, it is not known whether it is
 ---@return integer|string sequence_or_err
 ---@return boolean? is_duplicate the stream had it already

@@ -101,7 +101,7 @@ function pmap.start(spec)
     return true
   end
 
-  -- A job has failed: drops the jobs of later values, and starts no further one.
+  -- A job has failed: drops the jobs of later values, and takes no further one.
   local function fail(failure, block)
     local seq, err = failure.seq, failure.err
     if has_failed and not seq then
@@ -215,9 +215,9 @@ end
 ---
 ---When `f` raises an error, or returns nil and one, and has been tried as often as `tries` tells, `ex_handler(err, v)`
 ---returns what to put instead.
----Without a handler no further job is started, the jobs of later values are cancelled, and the results of earlier
----values are put; when all jobs have ended, the channel of results closes with the error. Closing that channel cancels
----the jobs that run, and no further value is taken.
+---Without a handler no further value is taken, the jobs of later values are cancelled, and the results of earlier
+---values are put, also of those that wait for their key; when all jobs have ended, the channel of results closes with
+---the error. Closing that channel cancels the jobs that run, and no further value is taken.
 ---@generic T, R
 ---@param n integer jobs at a time, from 1
 ---@param f (fun(v: T): R?)|runnel.Pool the job; or an object that can be called

@@ -13,11 +13,24 @@ local MESSAGE <const> = [[
 insert into runnel_message(stream, seq, subject, form, value, bytes, headers, priority, made, id)
   select name, last + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 from runnel_stream where name = ?1]]
 
--- Stores the id first: if that is there, nothing else is done.
-local WITH_ID <const> = [[
-insert or ignore into runnel_id(stream, id, seq, made)
-  select name, ?2, last + 1, ?3 from runnel_stream where name = ?1;
+-- Stores the id; if it does not, nothing else is done.
+local ID <const> = [[
+insert or %s into runnel_id(stream, id, seq, made)
+  select name, ?2, last + 1, ?3 from runnel_stream where name = ?1 %s;
 ]] .. MESSAGE .. " and changes() = 1"
+
+-- A put with an id is dropped, and changes nothing, if the id is known; with the option `if_waiting` only if that is
+-- "drop" and a message with the id waits.
+local WITH_ID <const> = {
+  [false] = ID:format("ignore", ""),
+  replace = waiting.REMOVE .. ";" .. ID:format("replace", ""),
+  drop = ID:format("replace", "and " .. waiting.NONE_FOUND),
+}
+
+-- The number of the message, or of the one that is there.
+local NUMBER <const> = "; select last as seq from runnel_stream where name = ?"
+local NUMBER_OF_ID <const> = "; select seq from runnel_id where stream = ? and id = ?"
+local NUMBER_OF_WAITING <const> = ";" .. waiting.FOUND_OR_LAST
 
 ---What follows a message with a priority: it is delivered at once, to the consumers that there are, but for those with
 ---the option `key`.
@@ -52,16 +65,13 @@ function sink.append(store, stream, subject, form, data, opts)
     rows, changes = store:attempt("rows", MESSAGE .. " returning seq", stream, subject, form, data, size, headers, 0,
       made, nil)
   else
-    local sql, all = id and WITH_ID or MESSAGE, { n = 0 }
+    local mode = opts.if_waiting or false
+    local sql, all = id and WITH_ID[mode] or MESSAGE, { n = 0 }
     local function add(n, ...)
       table.move({ ... }, 1, n, all.n + 1, all)
       all.n = all.n + n
     end
-    if opts.if_waiting then
-      sql = waiting.BEFORE_PUT[opts.if_waiting] .. sql
-      add(4, stream, id, stream, id)
-      if opts.if_waiting == "drop" then add(1, made) end
-    end
+    if mode == "replace" then add(2, stream, id) end
     if id then add(3, stream, id, made) end
     add(9, stream, subject, form, data, size, headers, priority, made, id)
     if priority > 0 then
@@ -70,16 +80,14 @@ function sink.append(store, stream, subject, form, data, opts)
       add(3, stream, subject, at > made and math.floor(math.min(at, LATEST)) or -priority)
       add(2, stream, subject)
     end
-    sql = sql .. (id and "; select seq from runnel_id where stream = ? and id = ?"
-      or "; select last as seq from runnel_stream where name = ?")
+    sql = sql .. (mode == "drop" and NUMBER_OF_WAITING or id and NUMBER_OF_ID or NUMBER)
     add(id and 2 or 1, stream, id)
     rows, changes = store:attempt("last", sql, table.unpack(all, 1, all.n))
   end
   if not rows then return nil, changes end
   if not rows[1] then return nil, problems.no_stream(stream) end
   store:ring(stream)
-  -- A put that is dropped has at most noted the id (runnel.store.waiting).
-  return rows[1].seq, opts.if_waiting ~= "replace" and changes < (opts.if_waiting and 2 or 1)
+  return rows[1].seq, changes == 0
 end
 
 local Sink = sinks.class(function(self, subject, value, opts)

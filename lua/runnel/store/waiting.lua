@@ -27,13 +27,15 @@ local REMOVE <const> = "delete from runnel_message as m where " .. FOUND
 -- Lets the id be free, so that a put with it is stored.
 local FREE <const> = "delete from runnel_id where stream = ?1 and id = ?2"
 
----What comes before a put, for its option `if_waiting`: then the id is known exactly if the put is to be dropped. Each
----has two statements with ?1 and ?2; the last one of "drop" gets the time, too, and changes at most one row.
-waiting.BEFORE_PUT = {
-  replace = REMOVE .. ";" .. FREE .. ";",
-  drop = ("%s and not %s; insert or ignore into runnel_id(stream, id, seq, made) select m.stream, m.id, m.seq, ?3 "
-    .. "from runnel_message m where %s order by m.seq limit 1;"):format(FREE, IS_FOUND, FOUND),
-}
+---For puts: whether no message waits.
+waiting.NONE_FOUND = "not " .. IS_FOUND
+
+---For puts: a statement that removes the messages that wait.
+waiting.REMOVE = REMOVE
+
+---For puts: a statement with the number of the last message that waits, or else of the last one of the stream.
+waiting.FOUND_OR_LAST = "select coalesce((select max(m.seq) from runnel_message m where " .. FOUND
+  .. "), last) as seq from runnel_stream where name = ?1"
 
 -- Why a message with an id does not wait.
 local function missing(store, stream, id)

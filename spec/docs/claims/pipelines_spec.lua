@@ -153,7 +153,7 @@ describe("the documents say of pipelines", function()
     assert.same({ true, false, true, false }, added)
   end)
 
-  claim("no further job starts, the jobs of later values are cancelled, the results of earlier values are "
+  claim("no further value is taken, the jobs of later values are cancelled, the results of earlier values are "
     .. "still put, and then the channel closes with the error", function()
     sim.run(function()
       local started, ended = {}, {}
