@@ -118,7 +118,8 @@ describe("libcurl's options", function()
           info = conn:tls_info()
           conn:write "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
           conn:shutdown()
-          for _ in conn:read() do end
+          local rest = conn:read()
+          repeat until not rest:take() -- a client may end without close_notify
           conn:close()
         end
       end)
