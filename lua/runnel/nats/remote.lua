@@ -30,6 +30,7 @@ local tell_caller = remotes.tell_caller
 ---@field again_at number when to send it again
 ---@field again_after number? how many ms after the stream's next answer to send it again
 ---@field was_lost? boolean the stream has stored it a second time
+---@field is_replaced? boolean the stream would not have delivered its message
 ---@field remote runnel.Remote
 ---@field out runnel.Channel<runnel.Outcome>? where its caller waits
 ---@field headers? table<string, string> the trace to which the job belongs
@@ -64,7 +65,7 @@ function Job:__close() self.remote:drop(self) end
 ---@field private tidying? runnel.Channel<any> the go block that compares the jobs with the stream after a reconnect
 ---@field private acks runnel.nats.AckMemory by the keys of jobs
 ---@field private asks_at number when to ask the stream next which jobs it has
----@field private old runnel.Job[] jobs that have been in the stream for long, to be checked
+---@field private old runnel.Job[] jobs in the stream to be checked: whether it will deliver them
 ---@field private removals string[] the subjects of messages to be removed
 ---@field private removed table<string, fun()> by subject: the function to call after the removal
 ---@field private removers integer how many go blocks remove some
