@@ -134,15 +134,20 @@ function Remote:acknowledge(key, ack)
   self.conn.core:publish(ack, "+ACK")
 end
 
--- Called when the job's caller is gone: removes the job from the stream, and makes its worker cancel it, even if the
--- job is still on its way to the worker.
+---Removes a job that has ended from the stream, and makes its worker cancel it, even if the job is still on its way to
+---the worker.
+---@param key string
+function Remote:withdraw(key)
+  local function cancel() self.conn.core:publish(names.cancel(self.name), wire.cancel(self.reply, key)) end
+  cancel()
+  self:remove(self.subjects .. key, cancel)
+end
+
+-- Called when the job's caller is gone.
 function Remote:drop(job)
   if self.jobs[job.key] ~= job then return end
-  local subject = self:subject(job)
   self:forget(job)
-  local function cancel() self.conn.core:publish(names.cancel(self.name), wire.cancel(self.reply, job.key)) end
-  cancel()
-  self:remove(subject, cancel)
+  self:withdraw(job.key)
 end
 
 -- ---- the connection ----

@@ -231,7 +231,8 @@ end
 
 ---The stream's answer to a job that was sent again: usually that it has the job.
 function Remote:stored(data, subject, status)
-  local job = self.jobs[subject:match "%d+$" or ""]
+  local key = subject:match "%d+$"
+  local job = key and self.jobs[key]
   local has_it = data:find('"err_code":10077', 1, true) ~= nil
   local is_refused = not has_it and data:find('"error"', 1, true) ~= nil
   if has_it then
@@ -251,6 +252,8 @@ function Remote:stored(data, subject, status)
     -- As if it were sent for the first time. A worker may drop it at once: the submitter was away when it was probed.
     job.was_lost, job.again_at, job.again_after = true, now() + patience.job_again, nil
     if job.is_replaced then check(self, job) end
+  elseif key and not is_refused then -- it was on its way when the job ended
+    self:withdraw(key)
   end
 end
 
