@@ -370,7 +370,7 @@ describe("a remote stage #heavy", function()
     { "a job that the stream does not deliver any more is left there", "nats.internal.upkeep",
       "job.is_replaced = self.stream:is_stuck(self:subject(job))", "job.is_replaced = false", 280 },
     { "a job is left there while the server redelivers ones that the stream has lost", "nats.internal.job_stream",
-      " or has_lost_numbers(self, answer)", "", 280 },
+      " or has_lost_numbers(self, answer)", "", 6566 },
     { "a worker does not say that a job goes on", "nats.internal.reader",
       "self:extend(message)\n  end\n  self.take", "end self.take", 23 },
     { "a job is acknowledged before its result", "nats.internal.reader", "self:extend(message)\n  end\n  self.take",
