@@ -382,7 +382,7 @@ describe("a remote stage #heavy", function()
     { "a request for jobs that was lost is not repeated", "nats.internal.reader",
       "if event or is_late and is_silent(self)",
       "if event", 70, long = true },
-    { "too many jobs run", "queue.worker", "and self.running.count < self.n do", "do", 280 },
+    { "too many jobs run", "queue.worker", "and self.running.count < self.n do", "do", 1543 },
     { "a job that was given up runs on", "nats.remote", "local function cancel() self.conn.core:publish(",
       "local function cancel() tostring(", 30 },
     { "a job that was given up is not forgotten", "nats.remote", "function Job:__close() self.remote:drop(self) end",
