@@ -66,6 +66,20 @@ local function on_server(script)
       events:close()
     end,
     connect = function() return assert(nats.connect(server.url)) end,
+    -- Keeps files of a stream (nats_server.lua), for `lose` to bring back: what was written since is lost.
+    keep = function(stream, files, ...)
+      if ... then server:wait_until_written(stream, ...) end
+      server:keep(stream, files)
+    end,
+    lose = function(stream, files, ...)
+      local events = conn:events()
+      if ... then server:wait_until_written(stream, ...) end
+      server:kill()
+      server:bring_back(stream, files)
+      server:start()
+      repeat until events:take().event == "reconnected"
+      events:close()
+    end,
   })
   return lines
 end
@@ -74,18 +88,32 @@ local function in_world(script, seed)
   local lines, log = new_log()
   sim.run(function()
     local world = sim.world()
-    local server = world:nats "server"
+    local server = world:nats("server", { sync_interval = 60000 })
     world:host("client", function()
       local conn <close> = assert(nats.connect("nats://server", { reconnect_wait = 20 }))
       script(conn, log, {
         restart = function()
           local events = conn:events()
           rn.sleep(1000) -- by then all is written
+          server:kill()
           server:restart()
           repeat until events:take().event == "reconnected"
           events:close()
         end,
         connect = function() return assert(nats.connect "nats://server") end,
+        keep = function() rn.sleep(1000) end, -- by then all is written
+        lose = function(_, files)
+          local events = conn:events()
+          if files == "msgs" then -- and not what the consumer has done
+            rn.sleep(1000)
+            server:crash()
+          else
+            server:kill()
+          end
+          server:restart()
+          repeat until events:take().event == "reconnected"
+          events:close()
+        end,
       })
     end)
     world:run()
@@ -358,6 +386,44 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     log(shown(next_message(conn, "s")))
   end)
 
+  same("a message that the stream removes is as one that was acknowledged", function(conn, log)
+    -- Waits until so many are not acknowledged: the server may take a moment for it.
+    local function log_info(stream, npending)
+      local info
+      for _ = 1, 1000 do
+        info = api(conn, ("CONSUMER.INFO.%s.c"):format(stream))
+        if info.num_ack_pending == npending then break end
+        rn.sleep(10)
+      end
+      log(info)
+    end
+    local settings = { ack_wait = 300 * MS }
+    make(conn, "s", { subjects = { "a.*" }, retention = "workqueue" }, settings)
+    for i = 1, 4 do
+      store(conn, "a." .. i, "text " .. i)
+      next_message(conn, "s")
+    end
+    for i, seq in ipairs { 2, 1 } do
+      api(conn, "STREAM.MSG.DELETE.s", { seq = seq, no_erase = true })
+      log_info("s", 4 - i)
+    end
+    log(shown(next_message(conn, "s")), shown(next_message(conn, "s")))
+    api(conn, "STREAM.MSG.DELETE.s", { seq = 3, no_erase = true }) -- after it was redelivered
+    log_info("s", 1)
+    make(conn, "t", { subjects = { "b" }, max_msgs = 2 }, settings)
+    for i = 1, 4 do
+      store(conn, "b", "text " .. i)
+      next_message(conn, "t")
+    end
+    log_info("t", 2)
+    make(conn, "u", { subjects = { "c" }, max_age = 500 * MS, duplicate_window = 500 * MS }, settings)
+    for i = 1, 2 do
+      store(conn, "c", "text " .. i)
+      next_message(conn, "u")
+    end
+    log_info("u", 0)
+  end)
+
   same("requests are served in turns", function(conn, log)
     make(conn, "s", { subjects = { "a" } }, {})
     local one = pull(conn, "s", { batch = 2, expires = 20000 * MS })
@@ -507,8 +573,9 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     log(shown(next_message(conn, "s")))
   end)
 
-  -- What servers do after a purge depends on their version: the world does, by a choice, what any of them does.
-  local function one_of(name, script)
+  -- What servers do after a purge, or a loss, depends on their version, and on what they had written: the world does,
+  -- by a choice, what any of them does. `n`: in so many ways.
+  local function one_of(name, n, script)
     it(name, function()
       local seen, outcomes, real = {}, {}, text_of(on_server(script))
       for seed = 1, 20 do
@@ -516,7 +583,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
         if not seen[text] then outcomes[#outcomes + 1] = text end
         seen[text] = true
       end
-      assert.equal(2, #outcomes, table.concat(outcomes, "\n"))
+      assert.equal(n, #outcomes, table.concat(outcomes, "\n"))
       assert(seen[real], ("%s\nis not one of\n%s"):format(real, table.concat(outcomes, "\n")))
     end)
   end
@@ -548,16 +615,57 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     log(info.num_ack_pending, api(conn, "STREAM.INFO.s").state.messages)
   end
 
-  one_of("after a purge of some messages, a consumer has forgotten, or not, that others are not acknowledged",
+  -- What the consumer delivers again, and what it waits for then.
+  local function log_again(conn, log)
+    rn.sleep(600) -- longer than ack_wait
+    local take, ch = pull(conn, "s", { batch = 3, expires = 200 * MS })
+    for _ = 1, 3 do
+      local message = take()
+      log(message.data, message.status)
+      if message.status then break end
+    end
+    ch:close()
+    local info = api(conn, "CONSUMER.INFO.s.c")
+    log(info.num_ack_pending, info.num_redelivered, info.delivered.stream_seq, info.ack_floor.stream_seq)
+    log(api(conn, "STREAM.INFO.s").state.messages)
+  end
+
+  one_of("after a purge of some messages, a consumer has forgotten, or not, that others are not acknowledged", 2,
     function(conn, log)
       work_queue(conn, { "a.1", "a.1", "a.1", "a.1", "a.1" }, 4, { true, false, true })
       log(api(conn, "STREAM.PURGE.s", { seq = 2 }).purged)
       log_rest(conn, log, 2000)
     end)
 
-  one_of("after a purge of a subject, a consumer has skipped, or not, messages of other subjects", function(conn, log)
-    work_queue(conn, { "a.1", "a.2", "a.3", "a.2" }, 1, { true })
-    log(api(conn, "STREAM.PURGE.s", { filter = "a.2" }).purged)
-    log_rest(conn, log, 2000)
-  end)
+  one_of("after a purge of a subject, a consumer has skipped, or not, messages of other subjects", 2,
+    function(conn, log)
+      work_queue(conn, { "a.1", "a.2", "a.3", "a.2" }, 1, { true })
+      log(api(conn, "STREAM.PURGE.s", { filter = "a.2" }).purged)
+      log_rest(conn, log, 2000)
+    end)
+
+  one_of("a consumer waits for ever, or not, for the acknowledgement of a message that the stream has lost", 5,
+    function(conn, log, tools)
+      make(conn, "s", { subjects = { "a" } }, { ack_wait = 300 * MS })
+      tools.keep("s", "msgs")
+      for i = 1, 3 do
+        store(conn, "a", "text " .. i)
+        local message = next_message(conn, "s")
+        if i < 3 then conn:request(message.reply, "+ACK") end
+      end
+      tools.lose("s", "msgs", "c", 3, 1)
+      log(store(conn, "a", "next").seq)
+      log_again(conn, log)
+    end)
+
+  one_of("a consumer forgets, or not, what was acknowledged, but not what the stream has removed at its beginning", 4,
+    function(conn, log, tools)
+      work_queue(conn, { "a.1", "a.2", "a.3" }, 0, {})
+      local messages = {}
+      for i = 1, 3 do messages[i] = next_message(conn, "s") end
+      tools.keep("s", "obs", "c", 3, 3)
+      for i = 1, 3 do conn:request(messages[i].reply, "+ACK") end
+      tools.lose("s", "obs")
+      log_again(conn, log)
+    end)
 end)

@@ -30,6 +30,7 @@ local tell_caller = remotes.tell_caller
 ---@field again_at number when to send it again
 ---@field again_after number? how many ms after the stream's next answer to send it again
 ---@field was_lost? boolean the stream has stored it a second time
+---@field is_replaced? boolean the stream would not have delivered its message
 ---@field remote runnel.Remote
 ---@field out runnel.Channel<runnel.Outcome>? where its caller waits
 ---@field headers? table<string, string> the trace to which the job belongs
@@ -64,7 +65,7 @@ function Job:__close() self.remote:drop(self) end
 ---@field private tidying? runnel.Channel<any> the go block that compares the jobs with the stream after a reconnect
 ---@field private acks runnel.nats.AckMemory by the keys of jobs
 ---@field private asks_at number when to ask the stream next which jobs it has
----@field private old runnel.Job[] jobs that have been in the stream for long, to be checked
+---@field private old runnel.Job[] jobs in the stream to be checked: whether it will deliver them
 ---@field private removals string[] the subjects of messages to be removed
 ---@field private removed table<string, fun()> by subject: the function to call after the removal
 ---@field private removers integer how many go blocks remove some
@@ -133,15 +134,20 @@ function Remote:acknowledge(key, ack)
   self.conn.core:publish(ack, "+ACK")
 end
 
--- Called when the job's caller is gone: removes the job from the stream, and makes its worker cancel it, even if the
--- job is still on its way to the worker.
+---Removes a job that has ended from the stream, and makes its worker cancel it, even if the job is still on its way to
+---the worker.
+---@param key string
+function Remote:withdraw(key)
+  local function cancel() self.conn.core:publish(names.cancel(self.name), wire.cancel(self.reply, key)) end
+  cancel()
+  self:remove(self.subjects .. key, cancel)
+end
+
+-- Called when the job's caller is gone.
 function Remote:drop(job)
   if self.jobs[job.key] ~= job then return end
-  local subject = self:subject(job)
   self:forget(job)
-  local function cancel() self.conn.core:publish(names.cancel(self.name), wire.cancel(self.reply, job.key)) end
-  cancel()
-  self:remove(subject, cancel)
+  self:withdraw(job.key)
 end
 
 -- ---- the connection ----

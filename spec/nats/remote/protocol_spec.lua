@@ -343,6 +343,24 @@ describe("a remote stage", function()
     assert.same({ 0, started, 0 }, { running, cancelled, server:count() })
   end))
 
+  it("removes a job from the stream that is stored after nobody waits for it any more", within(function(server)
+    local sent = 0
+    function server.intercept(subject)
+      if not subject:find(JOBS) then return nil end
+      sent = sent + 1
+      if sent == 1 then return false end
+      return 2000 -- it was sent again
+    end
+    local call = rn.go(server:remote(), 1)
+    rn.sleep(1000)
+    assert.equal(2, sent)
+    rn.cancel(call)
+    rn.sleep(1000)
+    assert.equal(0, server:count())
+    rn.sleep(2000)
+    assert.same({ 2, 1, 0 }, { sent, server:stream().last, server:count() })
+  end))
+
   it("cancels a job whose cancellation overtakes it", within(function(server)
     local running = 0
     server:worker(20, function()

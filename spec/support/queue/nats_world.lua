@@ -187,22 +187,24 @@ function Place:reset(conn) -- luacheck: no self
   if socket and socket.stream then socket.stream:break_both(0) end
 end
 
--- The server's stream of the jobs.
-local function stream_of(self)
+---The server's stream of the jobs.
+---@return runnel.sim.Stream
+function Place:stream()
   for _, stream in ipairs(self.world.nats_servers[self.server].streams) do
     if stream.name == "runnel-jobs-job" then return stream end
   end
+  error("there is no stream of the jobs", 2)
 end
 
 ---How many jobs the server has.
 ---@return integer
-function Place:count() return stream_of(self).count end
+function Place:count() return self:stream().count end
 
 ---The requests for jobs that wait at the server: for how many jobs each one still is.
 ---@return integer[]
 function Place:requests()
   local list = {}
-  for _, consumer in ipairs(stream_of(self).consumers) do
+  for _, consumer in ipairs(self:stream().consumers) do
     for _, pull in ipairs(consumer.pulls) do list[#list + 1] = pull.left end
   end
   return list

@@ -138,16 +138,24 @@ function JobStream:why_idle()
   return ("no worker takes them; a worker is a program with conn:serve(%q, ...)"):format(self.name)
 end
 
+-- Whether the stream has lost the numbers of its last messages, and its consumer has delivered those: what the server
+-- says about the consumer, which was asked before. The next messages get these numbers.
+local function has_lost_numbers(self, info)
+  local answer = jetstream.request(self.conn, "STREAM.INFO." .. self.stream)
+  return answer ~= nil and info.delivered ~= nil and answer.state.last_seq < info.delivered.stream_seq
+end
+
 -- Whether the stream has a message that it will not deliver, since the server counts it as acknowledged. This happens
 -- if the server was killed, because it writes messages and acknowledgements to different files. Unknown while
 -- redelivered jobs are unfinished: the job may be one of them, and run. (After kills, the floor may have passed a job
--- that runs. Then it runs twice, since its submitter sends it again.)
+-- that runs. Then it runs twice, since its submitter sends it again.) But redelivered jobs that the stream has lost are
+-- never finished.
 function JobStream:is_stuck(subject)
   local position = self:position(subject)
   if not position then return false end
   local answer = jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, names.CONSUMER))
-  if not answer or not answer.ack_floor or (answer.num_redelivered or 0) > 0 then return false end
-  return answer.ack_floor.stream_seq >= position
+  if not answer or not answer.ack_floor or answer.ack_floor.stream_seq < position then return false end
+  return (answer.num_redelivered or 0) == 0 or has_lost_numbers(self, answer)
 end
 
 -- Removes the message of a subject. (Not by purging the subject: the consumers of nats-server 2.9 then skip messages of

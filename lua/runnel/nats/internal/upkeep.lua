@@ -190,23 +190,31 @@ local function look_for_workers(self)
   end
 end
 
--- The stream has had a job for a long time. If the stream will no longer deliver it, replaces the message.
+-- If the stream will not deliver a job that it has, replaces the message. The new one is checked when it is stored: a
+-- stream that has lost the numbers of its last messages will not deliver the next ones, either, which get these.
 local function look_after(self, job)
-  if not self.stream:is_stuck(self:subject(job)) then return end
+  job.is_replaced = self.stream:is_stuck(self:subject(job))
+  if not job.is_replaced then return end
   self.stream:remove(self:subject(job))
   if self.jobs[job.key] == job then self:send(job, true) end
 end
 
 local function not_looking(self) self.old = {} end
 
--- Checks some of the old jobs in the stream: the first ones, since it delivers in order.
 local function look_after_old(self)
-  local list, i = self.old, 1
-  while list[i] do
-    look_after(self, list[i])
-    i = i + 1
+  local list = self.old
+  while list[1] do
+    look_after(self, list[1])
+    table.remove(list, 1)
   end
-  not_looking(self)
+end
+
+-- Checks a job soon, unless there are many: then those are checked that were first, since the stream delivers in order.
+local function check(self, job)
+  if #self.old == OLD then return end
+  self.old[#self.old + 1] = job
+  if #self.old > 1 then return end
+  guard.started(guard.go(not_looking, self, look_after_old, self), "remote " .. self.name)
 end
 
 ---The stream has a job that was sent some time ago and has no result.
@@ -218,15 +226,13 @@ function Remote:has_stored(job)
     self.looks_at = now() + patience.jobs_idle
     guard.started(guard.go(guard.nothing, nil, look_for_workers, self), "remote " .. self.name)
   end
-  if job.again_after <= 4 * patience.job_stored or #self.old == OLD then return end
-  self.old[#self.old + 1] = job
-  if #self.old > 1 then return end
-  guard.started(guard.go(not_looking, self, look_after_old, self), "remote " .. self.name)
+  if job.again_after > 4 * patience.job_stored then check(self, job) end
 end
 
 ---The stream's answer to a job that was sent again: usually that it has the job.
 function Remote:stored(data, subject, status)
-  local job = self.jobs[subject:match "%d+$" or ""]
+  local key = subject:match "%d+$"
+  local job = key and self.jobs[key]
   local has_it = data:find('"err_code":10077', 1, true) ~= nil
   local is_refused = not has_it and data:find('"error"', 1, true) ~= nil
   if has_it then
@@ -245,6 +251,9 @@ function Remote:stored(data, subject, status)
   elseif job then
     -- As if it were sent for the first time. A worker may drop it at once: the submitter was away when it was probed.
     job.was_lost, job.again_at, job.again_after = true, now() + patience.job_again, nil
+    if job.is_replaced then check(self, job) end
+  elseif key and not is_refused then -- it was on its way when the job ended
+    self:withdraw(key)
   end
 end
 

@@ -151,7 +151,7 @@ end)
 local delete_message = with_stream(function(_, found, body)
   local message = found.messages[body.seq]
   if not message then return { error = streams.err(10043, body.seq) } end
-  found:remove(message)
+  found:drop(message)
   return { success = true }
 end)
 

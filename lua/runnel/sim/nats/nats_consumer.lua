@@ -93,6 +93,7 @@ local INFO <const> = '{"stream_name":"%s","name":"%s","created":"%s","config":%s
 ---What the server says about it, as JSON.
 ---@return string
 function Consumer:info()
+  self.stream:expire()
   self:look()
   local state = self.state
   return INFO:format(self.stream.name, self.name, self.created, self.config_text, state.order, state.next - 1,
@@ -103,17 +104,6 @@ end
 
 local function is_explicit(self) return self.config.ack_policy ~= "none" end
 
----Plans another delivery of messages that were not acknowledged in time.
-function Consumer:look()
-  if self.state.npending == 0 then return end
-  local now, wait, list = self.stream.clock(), self.config.ack_wait / 1e6, {}
-  for seq, one in pairs(self.state.pending) do
-    if not self.is_due[seq] and now - one.time >= wait then list[#list + 1] = seq end
-  end
-  table.sort(list)
-  for _, seq in ipairs(list) do self.due[#self.due + 1], self.is_due[seq] = seq, true end
-end
-
 local function not_due(self, seq)
   if not self.is_due[seq] then return end
   self.is_due[seq] = nil
@@ -123,6 +113,31 @@ end
 local function forget_count(self, seq)
   local state = self.state
   if state.counts[seq] then state.counts[seq], state.ncounts = nil, state.ncounts - 1 end
+end
+
+-- Does not wait for the acknowledgement of a message any more.
+local function forget(self, seq)
+  local state = self.state
+  if state.pending[seq] then state.pending[seq], state.npending = nil, state.npending - 1 end
+  forget_count(self, seq)
+  not_due(self, seq)
+end
+
+---Plans another delivery of messages that were not acknowledged in time. Forgets those before the first message of the
+---stream: it has lost their acknowledgements. (Later ones that the stream does not have are delivered again for ever:
+---their numbers count as redelivered, and nothing is sent.)
+function Consumer:look()
+  if self.state.npending == 0 then return end
+  local now, wait, list = self.stream.clock(), self.config.ack_wait / 1e6, {}
+  for seq, one in pairs(self.state.pending) do
+    if not self.is_due[seq] and now - one.time >= wait then list[#list + 1] = seq end
+  end
+  table.sort(list)
+  if list[1] and list[1] < self.stream.first then touch(self) end
+  for _, seq in ipairs(list) do
+    if seq < self.stream.first then forget(self, seq)
+    else self.due[#self.due + 1], self.is_due[seq] = seq, true end
+  end
 end
 
 -- A message is finished.
@@ -163,6 +178,14 @@ local function back(self, seq, order, text)
   end
 end
 
+---The stream has removed a message that was perhaps not acknowledged: this counts as its acknowledgement.
+---@param seq integer
+function Consumer:dropped(seq)
+  if not self.state.pending[seq] then return end
+  touch(self)
+  finish(self, seq)
+end
+
 ---An answer to a delivery has arrived.
 ---@param seq integer of the message in the stream
 ---@param order integer of the delivery
@@ -192,10 +215,8 @@ function Consumer:purged(first, is_wider)
   if not is_wider then state.next = math.max(state.next, first) end
   for seq, one in pairs(state.pending) do
     if not self.stream.messages[seq] then
-      state.pending[seq], state.npending = nil, state.npending - 1
+      forget(self, seq)
       state.floor_order, state.floor_seq = math.max(state.floor_order, one.order), math.max(state.floor_seq, seq)
-      forget_count(self, seq)
-      not_due(self, seq)
     end
   end
   if state.npending == 0 then state.floor_order, state.floor_seq = state.order, state.next - 1 end

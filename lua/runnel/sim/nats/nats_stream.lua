@@ -73,7 +73,7 @@ function Stream:expire()
   local now = self.clock()
   local oldest = self.config.max_age > 0 and now - self.config.max_age / 1e6
   while oldest and self.count > 0 and self.messages[self.first].time <= oldest do
-    self:remove(self.messages[self.first])
+    self:drop(self.messages[self.first])
   end
 end
 
@@ -121,6 +121,13 @@ function Stream:remove(message)
   remove(list, seq)
   if #list == 0 then self.by_subject[message.subject] = nil end
   while self.first <= self.last and not self.messages[self.first] do self.first = self.first + 1 end
+end
+
+---Removes a message that may not be finished: no consumer waits for its acknowledgement any more.
+---@param message runnel.sim.StreamMessage
+function Stream:drop(message)
+  self:remove(message)
+  for _, consumer in ipairs(self.consumers) do consumer:dropped(message.seq) end
 end
 
 -- Puts a message where it was before it was removed.
@@ -238,11 +245,11 @@ local function trim(self, subject)
   local config = self.config
   local list = self.by_subject[subject]
   while config.max_msgs_per_subject > 0 and #list > config.max_msgs_per_subject do
-    self:remove(self.messages[list[1]])
+    self:drop(self.messages[list[1]])
   end
   local most, most_bytes = config.max_msgs, config.max_bytes
   while most > 0 and self.count > most or most_bytes > 0 and self.bytes > most_bytes do
-    self:remove(self.messages[self.first])
+    self:drop(self.messages[self.first])
   end
 end
 
