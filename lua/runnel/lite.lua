@@ -884,8 +884,8 @@ end
 
 -- * If the function raises an error, or returns nil and an error, the result channel closes with it. [runnel;
 --   core.async reports it]
--- * An error that a go block raises must be taken; but not the reason for which it was cancelled, first or last, and not
---   an error that ends it before it gets that reason. [runnel]
+-- * An error that a go block raises must be taken; but not the reason for which it was cancelled, first or last, and
+--   not an error that ends it before it gets that reason. [runnel]
 local function is_reason(cancellation, err)
   return rawequal(cancellation.reason, err) or rawequal(cancellation.first, err)
 end

@@ -323,9 +323,13 @@ describe("a connection to NATS", function()
         end
         return kilobytes()
       end
-      local before = listen_and_close(1000)
-      local more = listen_and_close(5000) - before
-      assert.is_true(more < 3000, more .. " KB more")
+      local before, least = listen_and_close(1000), math.huge
+      for _ = 1, 5 do -- on a busy machine the library's thread may have freed little yet
+        local after = listen_and_close(5000)
+        least, before = math.min(least, after - before), after
+        if least < 3000 then return end
+      end
+      error(least .. " KB more, at least")
     end)
   end)
 
