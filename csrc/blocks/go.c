@@ -394,11 +394,9 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   else go->chan.flags |= CHAN_ERROR_TAKEN; /* it has ended: the program gives up its error */
   if (!is_cancellable(go)) return false;
   if (alt->flags & ALT_CANCEL && !(go->chan.flags & CHAN_TOLD)) return true;
-  /* The first reason is kept: a go block that has caught it may be cancelled again before it raises it. */
-  bool is_first = lua_rawgeti(L, -1, ATTR_CANCEL) == LUA_TNIL;
   lua_pushvalue(L, reason);
-  lua_rawseti(L, -3, is_first ? ATTR_CANCEL : ATTR_CANCEL_2);
-  lua_pop(L, 2);
+  lua_rawseti(L, -2, go->chan.flags & CHAN_DYING ? ATTR_CANCEL_2 : ATTR_CANCEL);
+  lua_pop(L, 1);
   go->chan.flags &= ~(uint32_t)CHAN_TOLD;
   bool is_parked = alt->count > 0; /* false if it was committed, by code that now runs user code */
   if (UNLIKELY(!withdraw(L, S, go))) {

@@ -14,8 +14,8 @@ typedef enum Attr {
   ATTR_DONE,       /* a channel that closes when it does */
   ATTR_ON_CLOSE,   /* a function that is called when it closes */
   ATTR_GO,         /* on a result channel: the name of its go block */
-  ATTR_CANCEL,     /* the error with which that go block was cancelled first, which is not reported */
-  ATTR_CANCEL_2,   /* that of the last cancel, if there was another one */
+  ATTR_CANCEL,     /* the error with which that go block was cancelled, which is not reported */
+  ATTR_CANCEL_2,   /* the error of another cancel, while the go block's variables were being closed */
   ATTR_THREAD /* a userdata: the Status of the thread for which that go block receives errors (lua_thread.c); on the
                       result of a thread, that go block */
 } Attr;

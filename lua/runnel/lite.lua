@@ -884,11 +884,8 @@ end
 
 -- * If the function raises an error, or returns nil and an error, the result channel closes with it. [runnel;
 --   core.async reports it]
--- * An error that a go block raises must be taken; but not the reason for which it was cancelled, first or last, and
---   not an error that ends it before it gets that reason. [runnel]
-local function is_reason(cancellation, err)
-  return rawequal(cancellation.reason, err) or rawequal(cancellation.first, err)
-end
+-- * An error that a go block raises must be taken; but not the reason for which it was cancelled, and not an error
+--   that ends it before it gets that reason. [runnel]
 function end_block(go, ok, value, err, trace)
   local f, cancellation, take = go.f, go.on, first_take(go)
   go.f, go.co, go.on, go[1] = false, 0, false, false
@@ -906,7 +903,7 @@ function end_block(go, ok, value, err, trace)
     close_takes(go, err)
   end
   local is_told = cancellation and cancellation.is_told
-  local is_cancellation = not ok and cancellation and (not is_told or is_reason(cancellation, err))
+  local is_cancellation = not ok and cancellation and (not is_told or rawequal(cancellation.reason, err))
   local heir = go.ended and go.ended(ok, value, err, is_cancellation, trace)
   if ok or go == world.main or is_cancellation then return end
   go.trace, go.where = trace, name_of(f)
@@ -927,9 +924,7 @@ local function cancel(go, reason)
   local waits = on and not on.vain
   if on and not waits and not on.is_told then return true end
   if waits then withdraw(go) end
-  local first = reason
-  if on and on.vain then first = on.first end
-  go.on = { reason = reason, first = first, vain = 0 }
+  go.on = { reason = reason, vain = 0 }
   if waits then wake_empty(go) end
   return true
 end
@@ -1297,8 +1292,8 @@ function chan:close(err)
     raise "close: a channel that done() returns closes when its channel closes; close that channel"
   end
   local go = err ~= nil and running()
-  local is_intended = go and go.on and is_reason(go.on, err)
-  if is_intended and not self.is_closed then self.is_known = true end
+  local is_reason = go and go.on and rawequal(err, go.on.reason)
+  if is_reason and not self.is_closed then self.is_known = true end -- a cancellation is intended
   close(self, err)
 end
 chan.__close = chan.close
@@ -2340,7 +2335,6 @@ function M.scope(f, opts)
   while not s.idle.is_closed do
     local it = wait_for_end(go, s.idle)
     if it then
-      if last then it.first = last.first end
       last, failures = it, failures + (go and 0 or 1)
       fail(s, it.reason)
       cancel_all(s, it.reason)

@@ -4,6 +4,7 @@ local http_stage = require "spec.support.http.http_stage"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
 local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
 local web = require "spec.support.http.web"
 
 if http_stage.missing then
@@ -113,6 +114,24 @@ describe("http.within", function()
       end)
       world:run(60000)
       assert.equal("late", got)
+    end)
+  end)
+
+  it("raises the last reason if its caller is cancelled again before the function has ended", function()
+    sim.run(function()
+      local f = http.within(function()
+        rn.shield(rn.sleep, nil, 10)
+        return 204
+      end, { timeout = 1000 })
+      local caller = rn.go(f, { headers = {} })
+      for _, reason in ipairs { "the client has gone", "the server was closed" } do
+        rn.sleep(1)
+        assert.is_true(rn.cancel(caller, reason))
+      end
+      rn.sleep(20)
+      assert.is_true(caller:closed())
+      assert.same({}, stage.heard())
+      assert.same({ nil, "the server was closed" }, { caller:take() })
     end)
   end)
 

@@ -195,6 +195,19 @@ function guard.insist(f, ...)
   repeat local ok, err = pcall(f, ...) until ok or not is_cancelled(err)
 end
 
+---Waits until a go block has ended, although the caller was cancelled, and also if it is cancelled again meanwhile.
+---@param block runnel.Channel<any> the result channel
+---@param caller any the go block that waits; nil: none, and a deadlock ends the wait
+---@param reason any why the caller was cancelled
+---@return any reason the last one, which is to be raised: the core takes an earlier one for an error
+function guard.join(block, caller, reason)
+  while true do
+    local ok, again = pcall(internal.join, block)
+    if ok or not caller then return reason end
+    reason = again
+  end
+end
+
 ---Calls a function, which may park. Reports an error to the error handler (rn.on_error), with its traceback.
 ---@param what string what the handler calls the function, as in "the topic function of a pub"
 ---@param f function

@@ -191,8 +191,7 @@ function Limit:call(renew, f, ...)
   if not ok then
     -- The caller was cancelled, whatever the call does about it; or, outside any go block, there is a deadlock.
     cancel(call.block, value)
-    repeat local has_ended = pcall(internal.join, call.block) until has_ended or not caller
-    error(value, 0)
+    error(guard.join(call.block, caller, value), 0)
   end
   local late, results = call.late, call.results
   if not late then return results, err end

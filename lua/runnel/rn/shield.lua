@@ -67,12 +67,12 @@ function shield.shield(f, opts, ...)
   local grace = opts and opts.grace
   local late = grace and time_limit.error("shield: the function had not ended", grace)
   if grace then waiting.timer = core.after(grace, core.cancel, block, late) end
-  repeat local has_ended = pcall(internal.join, block) until has_ended or not caller
+  local last = guard.join(block, caller, reason)
   local ended = call.ended
   if ended and not ended[1] and ended[2] ~= late and ended[2] ~= reason then
     internal.report(ended[2], ended[3], "a shield")
   end
-  error(reason, 0)
+  error(last, 0)
 end
 
 return shield
