@@ -214,6 +214,18 @@ describe("supervise", function()
     assert.matches("coroutine", causes[3])
   end))
 
+  it("raises the last reason if its caller is cancelled again while its children end", stage.within(function()
+    local caller = rn.go(rn.supervise, { { "a", function() rn.shield(rn.sleep, nil, 10) end } })
+    for _, reason in ipairs { "first", "second" } do
+      rn.sleep(1)
+      assert.is_true(rn.cancel(caller, reason))
+    end
+    rn.sleep(20)
+    assert.is_true(caller:closed())
+    assert.same({}, stage.heard())
+    assert.same({ nil, "second" }, { caller:take() })
+  end))
+
   it("cancels its children in the opposite order when its caller is cancelled, and reports what they raise then",
     stage.sim(function()
       local log = {}

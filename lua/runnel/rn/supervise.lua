@@ -75,6 +75,7 @@ local ENDS = "cancelled by its supervisor, which ends"
 ---@field package within number
 ---@field package first number
 ---@field package ex_handler? fun(err: any, name: string)
+---@field package cancelled_again any why its caller was cancelled, the last time, while children were being stopped
 ---@field package times number[] when children were started again within the last `within` ms
 ---@field package causes { name: string, err: any }[] why, the last ones
 local Supervisor = {}
@@ -148,7 +149,7 @@ function Supervisor:stop(list, reason)
     local child = list[i]
     if child.block then
       core.cancel(child.block, reason)
-      repeat local has_ended = pcall(internal.join, child.block) until has_ended or not self.caller
+      self.cancelled_again = guard.join(child.block, self.caller, self.cancelled_again)
       child.block = false
       if child.has_failed and child.err ~= reason and child.err ~= NO_ERROR then
         self:failed(child, child.err, child.trace)
@@ -285,7 +286,9 @@ function supervise.supervise(children, opts)
   }, Supervisor)
   supervisors[self] = true
   local ok, err = pcall(self.watch, self)
+  local is_cancelled = not ok and internal.is_cancelled(err)
   self:stop(children, ENDS)
+  if is_cancelled and self.cancelled_again ~= nil then err = self.cancelled_again end
   if not ok then error(err, 0) end
 end
 
