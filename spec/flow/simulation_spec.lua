@@ -54,7 +54,7 @@ describe("small flows, in every order,", function()
     for i = 1, n do assert(seen[i] == 1, ("%d was seen %s times"):format(i, tostring(seen[i]))) end
   end
 
-  it("keep each value while a worker is killed and the flow is stopped", function()
+  it("keep each value while a worker is killed and the flow is stopped #ci", function()
     explored(function()
       local got = {}
       local f = flow("job", {
@@ -96,7 +96,7 @@ describe("small flows, in every order,", function()
     end)
   end)
 
-  it("keep the order of two workers while values are injected", function()
+  it("keep the order of two workers while values are injected #ci", function()
     explored(function()
       local got = {}
       local f = flow("job", {

@@ -253,7 +253,7 @@ describe("the files of http.files", function()
     repeat until input:take() == nil -- the connection may be reset
   end)
 
-  it("are closed when the client reads nothing within the limit", function()
+  it("are closed when the client reads nothing within the limit #ci", function()
     if not uv_stage.can_count then return pending "there is no /proc" end
     local idle = math.ceil(50 * patience.factor())
     local server <close> = assert(http.serve(0, http.files(dir), { idle = idle, min_rate = 0 }))

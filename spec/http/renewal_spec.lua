@@ -19,7 +19,7 @@ describe("a renewed certificate", function()
   before_each(http_stage.open)
   after_each(http_stage.close)
 
-  it("is shown after a signal, and no request is lost, also while its files do not fit each other", function()
+  it("is shown after a signal, and no request is lost, also while its files do not fit each other #ci", function()
     local folder = certificates.folder()
     local live = folder.path .. "/live"
     assert(luv.fs_mkdir(live, 0x1C0))

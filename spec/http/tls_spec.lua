@@ -48,7 +48,7 @@ describe("the client of runnel.http with TLS", function()
     end
   end)
 
-  it("wants a TLS that is new enough, and the right public key", function()
+  it("wants a TLS that is new enough, and the right public key #ci", function()
     local folder <close> = tls.folder()
     local port, server <close> = tls.serve(tls.s_server(folder, "-tls1_2")) -- luacheck: ignore 211
     local url = ("https://localhost:%d/"):format(port)

@@ -160,7 +160,7 @@ describe("trailers of http.serve", function()
     assert.is_nil(res.headers["x-c"])
   end)
 
-  it("of a response, and early hints, come over HTTP/2, too, and pass http.proxy", function()
+  it("of a response, and early hints, come over HTTP/2, too, and pass http.proxy #ci", function()
     local tls = require "spec.support.tls"
     for _, program in ipairs { "node", "openssl" } do
       if not tls.has(program) then return pending(program .. " is not installed") end

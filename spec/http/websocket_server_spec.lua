@@ -290,7 +290,7 @@ describe("req:websocket", function()
         ended = true }, got)
     end)
 
-    both("stops a client whose messages are not taken, and a function whose client reads nothing", function()
+    both("stops a client whose messages are not taken, and a function whose client reads nothing #ci", function()
       local go_on, done = rn.chan(), rn.chan(1)
       local sent = 0
       local COUNT, SIZE = 200, 100000

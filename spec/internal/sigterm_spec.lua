@@ -101,8 +101,8 @@ describe("SIGTERM", function()
           local text = i == j and first[2] or ("do %s end do %s end"):format(first[2], second[2])
           local expected = (i == j or second.alone) and first.alone or 0
           for number, host in ipairs(HOSTS) do
-            -- The short form tries every second pair, in one of the hosts, and each kind alone in both.
-            if i ~= j and not long.tries(i + j + number, 2 * #HOSTS) then goto other end
+            -- The short form tries a quarter of the pairs, each in one of the hosts, and each kind alone in both.
+            if i ~= j and not long.tries(i + j + number, 4 * #HOSTS) then goto other end
             local program = up(host[2], text)
             program:signal "TERM"
             local what = ("%s and %s in %s: %s"):format(first[1], second[1], host[1], program:output())

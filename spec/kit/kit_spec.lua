@@ -21,7 +21,7 @@ describe("a C module made of csrc/kit", function()
   end)
   teardown(function() dir:remove() end)
 
-  it("puts what its thread has done on a channel, all of it and in order", function()
+  it("puts what its thread has done on a channel, all of it and in order #ci", function()
     local results, n = rn.chan(1), 1000
     local doubler = kit.open(results)
     for i = 1, n do doubler:double(i) end

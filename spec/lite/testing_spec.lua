@@ -72,7 +72,7 @@ describe("runnel.lite.testing", function()
 
   local testing, lite = require "runnel.lite.testing", require "runnel.lite"
 
-  it("fails if there are more orders than it may try, unless the test says how many", function()
+  it("fails if there are more orders than it may try, unless the test says how many #ci", function()
     local function many()
       for _ = 1, 5 do lite.go(function() lite.yield() end) end
       lite.sleep(1)

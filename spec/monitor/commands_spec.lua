@@ -245,7 +245,7 @@ describe("runnel.monitor", function()
     return text
   end
 
-  it("shows the queues of the program's connection, without values by default", function()
+  it("shows the queues of the program's connection, without values by default #ci", function()
     local nats, missing = nats_server.library()
     if not nats then return pending(missing) end
     local server <close> = nats_server.start()
@@ -284,7 +284,7 @@ describe("runnel.monitor", function()
     p:finish()
   end)
 
-  it("has the queues of the program's server, and those of its store", function()
+  it("has the queues of the program's server, and those of its store #ci", function()
     if not pcall(require, "runnel.sqlite") then return pending "libsqlite3 is not installed" end
     local nats, missing = nats_server.library()
     if not nats then return pending(missing) end

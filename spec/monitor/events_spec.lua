@@ -55,7 +55,7 @@ describe("runnel.monitor", function()
     assert.same({ token = holder, place = holder, free = -1, none = -1 }, users)
   end)
 
-  it("sends at most 128 KB a second after the first picture when 1000 channels change #slow", function()
+  it("sends at most 128 KB a second after the first picture when 1000 channels change #slow #ci", function()
     local p = start([[
       local m = listen(0)
       local chs = {}

@@ -125,7 +125,7 @@ describe("profiles in runnel.monitor", function()
     page.close()
   end)
 
-  it("end when their time is up, even if no page is open any more, and with the monitor", function()
+  it("end when their time is up, even if no page is open any more, and with the monitor #ci", function()
     local p = start(PROGRAM .. [[
       local profile = require("runnel.core").internal.profile
       local function wait(f) while not f() do rn.sleep(5) end end

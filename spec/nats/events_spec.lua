@@ -46,7 +46,7 @@ describe("the events of a connection to NATS", function()
     assert.is_true(conn:flush())
   end)
 
-  it("keep a limited number of errors while the program computes", function()
+  it("keep a limited number of errors while the program computes #ci", function()
     local server <close> = nats_server.start {
       jetstream = false,
       config = "authorization { users: [ { user: u, password: p, permissions: { publish: { deny: refused } } } ] }",

@@ -62,7 +62,7 @@ describe("examples/cluster", function()
     assert.equal(61, done)
   end)
 
-  it("ends with status 1 if an error has ended the results, and says what a wrong command line lacks", function()
+  it("ends with status 1 if an error has ended the results, and says what a wrong command line lacks #ci", function()
     local out, err, status = shell.run(("echo x | RUNNEL_NATS_URL=nats://127.0.0.1:1 %s %sanywhere.lua machines")
       :format(LUA, FOLDER))
     assert.equal(1, status, out .. err)

@@ -184,7 +184,7 @@ describe("with limits", function()
       kept.stop()
     end)
 
-    it("starts only as often in a time as `rate` tells, in all workers together", function()
+    it("starts only as often in a time as `rate` tells, in all workers together #ci", function()
       local started = {}
       for _ = 1, 2 do
         conn:serve("paced", 8, function(v)

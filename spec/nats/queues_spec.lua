@@ -382,7 +382,7 @@ describe("queues", function()
       assert.same({ 0, "0 dead letters dropped\n" }, { run("drop", "resize", "all", server.url) })
     end)
 
-    it("are shown again and again, until Ctrl-C", function()
+    it("are shown again and again, until Ctrl-C #ci", function()
       local program = server.set:start { process.runnel, "queues", server.url, "--watch=1" }
       wait_for(function() return select(2, program:output():gsub("there are no queues", "")) >= 2 end)
       program:signal "INT"
@@ -413,7 +413,7 @@ describe("queues", function()
       assert.matches("^usage: runnel queues", select(2, run "help"))
     end)
 
-    it("are those of the environment's server, with its password", function()
+    it("are those of the environment's server, with its password #ci", function()
       local own <close> = nats_server.start { user = "me", password = "p@ss w:rd" }
       local url = ("nats://me:p%%40ss%%20w%%3Ard@127.0.0.1:%d"):format(own.port)
       local program = server.set:start { "env", "RUNNEL_NATS_URL=" .. url, process.runnel, "queues" }

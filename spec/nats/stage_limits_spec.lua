@@ -143,7 +143,7 @@ describe("with limits", function()
       s:drain()
     end)
 
-    it("is not given up because its process was killed four times, and it raises once after that", function()
+    it("is not given up because its process was killed four times, and it raises once after that #ci", function()
       stored("words", "a")
       local ack_wait = math.ceil(200 * patience.factor())
       local function start(text)

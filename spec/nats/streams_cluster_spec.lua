@@ -21,7 +21,7 @@ describe("streams", function()
   -- The server that is killed has the consumer. Only that server has a consumer without a name.
   for _, name in ipairs { false, "shop" } do
     local kind = name and "with" or "without"
-    it(("go on in a cluster of three when a server is killed: a source %s a name #slow"):format(kind), function()
+    it(("go on in a cluster of three when a server is killed: a source %s a name #slow #ci"):format(kind), function()
       local cluster <close> = nats_server.cluster()
       local far <close> = connect(cluster.url)
       local stream, err

@@ -373,7 +373,7 @@ describe("streams", function()
       results:close()
     end)
 
-    it("goes on after a SIGTERM that the program ignores", function()
+    it("goes on after a SIGTERM that the program ignores #ci", function()
       assert(conn:stream "orders")
       assert(conn:stream "done")
       local path = server.set:write("worker.lua", [[

@@ -331,7 +331,7 @@ local function pick(operations, condition)
 end
 
 describe("random histories", function()
-  it("of many concurrent calls, of which some are killed, are linearizable", function()
+  it("of many concurrent calls, of which some are killed, are linearizable #ci", function()
     for _ = 1, long.times(20, 1000) do
       local operations = random_history(math.random(2, 8), math.random(5, 60), math.random() * 0.15)
       local ok, why = check_kv(operations)

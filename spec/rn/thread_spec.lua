@@ -448,7 +448,7 @@ describe("a deadlock among threads", function()
     assert.is_nil(waits:take())
   end)
 
-  it("is none while one of them computes, sleeps or has the channel in a value on its way", function()
+  it("is none while one of them computes, sleeps or has the channel in a value on its way #ci", function()
     local function late(kind, ch)
       if kind == "sleeps" then require "runnel".sleep(300) end
       local till = os.clock() + 0.3 -- of all threads
@@ -980,7 +980,7 @@ describe("rn.threads", function()
     assert.equal(1, #stage.others()) -- the thread
   end)
 
-  it("answers later calls however the earlier ones were cancelled", function()
+  it("answers later calls however the earlier ones were cancelled #ci", function()
     local pool <close> = rn.threads(2, function(job)
       local rn = require "runnel" -- luacheck: ignore
       if job.kind == "sleep" then rn.sleep(job.ms) end
@@ -1392,7 +1392,7 @@ describe("a program with threads", function()
     assert.not_matches("still running", ended_in_time(errors))
   end)
 
-  it("waits for a thread as long if the time of day is set meanwhile", function()
+  it("waits for a thread as long if the time of day is set meanwhile #ci", function()
     local is_instrumented = os.getenv "LD_PRELOAD" or os.getenv "ASAN_OPTIONS" -- by valgrind, or a sanitizer
     if is_instrumented or not shell.run("uname"):find "Linux" then return pending "needs LD_PRELOAD" end
     local dir <close> = process.directory()
@@ -1428,7 +1428,7 @@ describe("a program with threads", function()
     assert.equal(0, status)
   end)
 
-  it("ends without a thread that computes for ever, and says so", function()
+  it("ends without a thread that computes for ever, and says so #ci", function()
     local status, errors = run [[
       local started = rn.shared_chan(1)
       rn.thread(function(ch)

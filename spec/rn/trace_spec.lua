@@ -470,7 +470,7 @@ describe("rn.trace with threads", function()
       "threads script.lua:2", "threads script.lua:2" }, names)
   end)
 
-  it("ends without those that compute, and says so", function()
+  it("ends without those that compute, and says so #ci", function()
     local result, events = recorded [[
       rn.thread(function()
         io.open("computing", "w"):close()

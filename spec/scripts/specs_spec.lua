@@ -27,7 +27,7 @@ describe("scripts/specs.lua", function()
     assert.matches("^5 successes / 0 failures / 0 errors / 0 pending : ", sum)
   end)
 
-  it("runs each file in one of the shares", function()
+  it("runs each file in one of the shares #ci", function()
     for share, expected in pairs { ["1/2"] = "ace", ["2/2"] = "bd", ["1/1"] = "abcde", ["3/3"] = "c" } do
       local names, result, sum = run(share)
       assert.same({ expected, 0 }, { names, result.status }, result.out)

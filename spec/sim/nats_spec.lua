@@ -644,7 +644,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
       log_rest(conn, log, 2000)
     end)
 
-  one_of("a consumer waits for ever, or not, for the acknowledgement of a message that the stream has lost", 5,
+  one_of("a consumer waits for ever, or not, for the acknowledgement of a message that the stream has lost #ci", 5,
     function(conn, log, tools)
       make(conn, "s", { subjects = { "a" } }, { ack_wait = 300 * MS })
       tools.keep("s", "msgs")

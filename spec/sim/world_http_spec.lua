@@ -162,7 +162,7 @@ describe("runnel.http in a simulated world", function()
     assert.matches("ECONNREFUSED", errors[2])
   end)
 
-  it("sends a request again as the real client does: GET on a connection that was kept, and never POST", function()
+  it("sends a request again as the real client does: GET on a connection that was kept, and never POST #ci", function()
     local function test(method)
       local world = sim.world { faults = { reset = 1 } }
       local came = 0

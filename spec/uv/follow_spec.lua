@@ -146,7 +146,7 @@ describe("uv.follow", function()
     end, function() signs:close() end
   end
 
-  both("loses no line of files that are replaced while nobody takes, however often", function()
+  both("loses no line of files that are replaced while nobody takes, however often #ci", function()
     local settle, finish = settling()
     for _, rotations in ipairs { 1, 2, 3, 20, 64 } do
       local path, old = uv_stage.path "", uv_stage.path()

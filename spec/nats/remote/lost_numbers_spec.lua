@@ -47,7 +47,7 @@ end
 describe("a remote stage whose server has lost the last messages with their numbers", function()
   if nats_world.missing then return pending(nats_world.missing) end
 
-  it("runs its jobs, although the server redelivers for ever what was lost", each_world(function(server)
+  it("runs its jobs, although the server redelivers for ever what was lost #ci", each_world(function(server)
     local starts = 0
     local _, host = server:worker(3, function(v)
       if v ~= "slow" then return v end
@@ -67,7 +67,7 @@ describe("a remote stage whose server has lost the last messages with their numb
     return last < delivered - 1
   end))
 
-  it("runs a job soon, however many numbers were lost", each_world(function(server)
+  it("runs a job soon, however many numbers were lost #ci", each_world(function(server)
     server:worker(1, function(v) return v end)
     local job = server:remote()
     for i = 1, 100 do job(i) end
