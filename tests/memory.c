@@ -177,7 +177,7 @@ static void collect_all(lua_State *L, lua_Debug *ar) {
   (void)lua_gc(L, LUA_GCCOLLECT);
 }
 
-void memory_collect(lua_State *L, bool is) { lua_sethook(L, is ? collect_all : NULL, LUA_MASKCOUNT, 1); }
+void memory_collect(lua_State *L, int n) { lua_sethook(L, n ? collect_all : NULL, LUA_MASKCOUNT, n); }
 
 void memory_close(lua_State *L) {
   const Memory *m = memory_of(L);

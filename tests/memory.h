@@ -60,8 +60,9 @@ lua_State *memory_open(Memory *m, const luaL_Reg *modules);
    thread at a time. */
 int memory_load(lua_State *L, const char *file);
 
-/* Collects all garbage before each instruction of Lua, also in coroutines that are made from now on; or no longer. */
-void memory_collect(lua_State *L, bool is);
+/* Collects all garbage before each n-th instruction of Lua, also in coroutines that are made from now on. With 0: no
+   longer. */
+void memory_collect(lua_State *L, int n);
 
 /* Closes a state, and dies if not all of its memory is free then. */
 void memory_close(lua_State *L);

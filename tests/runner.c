@@ -86,7 +86,7 @@ static int t_fail(lua_State *L) {
 
 /* collect(is) */
 static int t_collect(lua_State *L) {
-  memory_collect(L, lua_toboolean(L, 1));
+  memory_collect(L, lua_toboolean(L, 1) ? 1 : 0);
   return 0;
 }
 

@@ -2,8 +2,8 @@
 
    A scenario does its work while allocations fail, between arm(true) and arm(false): the work may fail. Then it does the
    work again, when there is memory, and it must succeed. Each run has a state of its own. In the first one no allocation
-   fails, but each instruction of Lua is followed by a full collection. In the others each allocation fails in turn, alone
-   and with the seven that follow.
+   fails, but all garbage is collected, before each instruction of Lua or before some. In the others each allocation fails
+   in turn, alone and with the seven that follow.
 
    The program ends if a run waits for ever, or leaves a descriptor. The address sanitizer looks for what is not freed. */
 #ifndef RUNNEL_TEST_SCENARIOS_H
@@ -18,8 +18,9 @@ typedef struct Scenarios {
   int (*push)(lua_State *L); /* pushes further arguments of the file, and returns how many; or NULL */
 } Scenarios;
 
-/* Runs them all, and prints how many runs that were. With a stride of 0 each allocation fails in turn; with n, of those
-   beyond the n-th only some. Returns an exit status: a failure if there is no scenario. */
+/* Runs them all, and prints how many runs that were. With a stride of 0 each allocation fails in turn, and garbage is
+   collected before each instruction; with n, of the allocations beyond the n-th only some, and before each seventh.
+   Returns an exit status: a failure if there is no scenario. */
 int scenarios_run(const Scenarios *scenarios, uint32_t stride);
 
 #endif

@@ -95,7 +95,7 @@ static void describe_present(const Sched *S, ProfileWait *wait, const Alt *alt) 
   const Waiter *w = alt->count ? alt_waiters(alt) : NULL, *used_up = inspect_used_up(alt);
   wait->chan = w ? w->chan : NULL;
   wait->what = alt->flags & ALT_SELECT ? PROFILE_ALTS : w && w->is_put ? PROFILE_PUT : PROFILE_TAKE;
-  uint64_t last = used_up && used_up->chan == wait->chan ? used_up->chan->last : 0;
+  uint64_t last = w && used_up && used_up->chan == w->chan ? w->chan->last : 0;
   if (!last || last == sched_owner_id(S, alt) || wait->what == PROFILE_ALTS) return;
   wait->waker = PROFILE_HOLDER;
   wait->by = last;

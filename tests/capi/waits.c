@@ -316,7 +316,7 @@ static int fired(lua_State *L) {
 /* Sleepers of each kind, which are started and stopped at random: a step is never due later than the first of them, and
    the state is idle only if there is none. */
 static void steps_are_due(void) {
-  int64_t latest[SLEEPERS]; /* when it is due, at the latest: a timeout may be 10 ms later than was asked */
+  int64_t latest[SLEEPERS] = {0}; /* when it is due, at the latest: a timeout may be 10 ms later than was asked */
   lua_State *L = open_state();
   inner = new_chan(L, 0);
   memset(is_pending, 0, sizeof is_pending);

@@ -116,7 +116,7 @@ static void check_list(void) {
   static Link links[MANY];
   memset(links, 0, sizeof links);
   List list = {NULL};
-  Link *members[MANY];
+  Link *members[MANY] = {NULL};
   uint32_t n = 0, most = 1 + below(8);
   for (int step = 0; step < STEPS; step++) {
     uint32_t i = below(most);
@@ -128,7 +128,8 @@ static void check_list(void) {
       list_remove(&list, link);
       check(link->next == NULL, "a link that was removed has no next one");
       uint32_t at = 0;
-      while (members[at] != link) at++;
+      while (at < n && members[at] != link) at++;
+      check(at < n, "a link with a next one is in the list");
       memmove(&members[at], &members[at + 1], (n - at - 1) * sizeof(Link *));
       n--;
     }
