@@ -12,13 +12,14 @@ describe("scripts/check_release", function()
   end)
   after_each(function() dir:remove() end)
 
-  -- The table of a run of these rows, in which `make` does what the shell code says.
-  local function run(rows, make)
+  -- The table of a run of these rows, in which `make` does what the shell code says, with the assignments in `before`.
+  local function run(rows, make, before)
     dir:write("bin/make", ([[#!/bin/sh
       case $* in *long-checks) echo check-gc coverage check-install; exit ;; esac
       %s
     ]]):format(make))
-    local result = process.run(dir.path, "chmod +x bin/* && PATH=$PWD/bin:$PATH scripts/check_release " .. rows)
+    local result = process.run(dir.path,
+      ("chmod +x bin/* && PATH=$PWD/bin:$PATH %sscripts/check_release %s"):format(before or "", rows))
     local found = {}
     for name, word in result.out:gmatch "\n([%l-]+) +(%a+) +%d+ s%f[\n]" do found[#found + 1] = name .. " " .. word end
     return found, result
@@ -32,6 +33,25 @@ describe("scripts/check_release", function()
     assert.same({ 0, "3 of 3 passed" }, { result.status, result.out:match "%d of %d passed" })
     assert.equal("-s check-addresses\n", dir:read "in_repository")
     assert.equal("test\ncheck-gc\n", dir:read "in_archive")
+  end)
+
+  it("runs them in a root of Debian, with SUITE", function()
+    dir:write("scripts/debian_root", [[
+      choose() { suite=${1%/*} lua=${1#*/}; }
+      enter_namespaces() { echo "namespaces for $*" >>"$tree/called"; }
+      make_root() { echo "make $1" >>"$tree/called"; }
+      copy_root() { root=$(mktemp -d) && mkdir "$root/root"; }
+      inside() { (cd "$root/root/runnel" && echo "$lua: $*" >>"$tree/called" && eval "$2"); }
+      keep_packages() { echo "keep $1" >>"$tree/called"; }
+      remove_root() { rm -r "$root"; }
+    ]])
+    local found, result = run("addresses specs gc", '[ "$1" != test ] || { pwd; exit 1; }', "SUITE=unstable/lua5.4 ")
+    assert.same({ "addresses ok", "specs FAILED", "gc ok" }, found, result.err)
+    assert.equal("namespaces for scripts/check_release addresses specs gc\nmake unstable\nlua5.4: root make test\n" ..
+      "lua5.4: root make check-gc\nkeep unstable\n", dir:read "called")
+    local place = dir:read "build/release/unstable/lua5.4/specs.log"
+    assert.matches("/root/runnel\n$", place)
+    assert.is_nil((io.open(place:match "^(.*)/root/runnel")))
   end)
 
   it("goes on after a row that fails or skips something, and fails in the end", function()
