@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
   if (status == EXIT_SUCCESS && script < argc) {
     int loaded = luaL_loadfile(L, strcmp(argv[script], "-") == 0 ? NULL : argv[script]);
     int n = loaded == LUA_OK ? argc - script - 1 : 0;
-    luaL_checkstack(L, n, "too many arguments");
+    luaL_checkstack(L, n + 1, "too many arguments"); /* and the handler of run */
     for (int i = 1; i <= n; i++) lua_pushstring(L, argv[script + i]);
     status = run(L, loaded, n);
   }
