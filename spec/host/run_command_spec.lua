@@ -120,7 +120,7 @@ rn.exit(0)
     assert.is_nil(store.db:one "select 1 from sqlite_schema where name = 'runnel_run'")
   end)
 
-  it("are not asked for in wrong ways", function()
+  it("are not asked for in wrong ways #ci", function()
     for _, row in ipairs {
       { 2, "a file of runnel.store expected" },
       { 1, "there is no file nothing.db", "nothing.db" },

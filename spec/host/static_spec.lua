@@ -7,7 +7,7 @@ describe("a program that is linked statically", function()
   before_each(function() dir = process.directory() end)
   after_each(function() dir:remove() end)
 
-  it("stays loaded, and so its threads and its allocator work", function()
+  it("stays loaded, and so its threads and its allocator work #ci", function()
     dir:write("main.c", [[
 #include <stdio.h>
 #include "base/loaded.h"

@@ -153,7 +153,7 @@ describe("http.compress", function()
     assert.equal("gzip", select(2, ask(f, GZIP))["Content-Encoding"])
   end)
 
-  it("decompresses requests while they are read, and refuses bombs and damaged ones", function()
+  it("decompresses requests while they are read, and refuses bombs and damaged ones #ci", function()
     local sent_length, sent_how
     local f = http.compress(function(req)
       sent_length, sent_how = req.headers["content-length"], req.headers["transfer-encoding"]

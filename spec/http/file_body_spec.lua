@@ -293,7 +293,7 @@ describe("the files of http.files", function()
     assert.equal(404, body_of(server, "a"))
   end)
 
-  it("arrive whole over TLS, from memory and from the disk", function()
+  it("arrive whole over TLS, from memory and from the disk #ci", function()
     local tls = require "spec.support.tls"
     if not (tls.has "openssl" and pcall(require, "runnel.tls")) then return pending "OpenSSL is not installed" end
     local folder <close> = tls.folder()

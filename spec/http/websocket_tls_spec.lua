@@ -36,7 +36,7 @@ describe("a websocket with TLS", function()
     return server, ("wss://127.0.0.1:%d/"):format(server.port)
   end
 
-  it("carries messages of each size in both directions, and ends in order", function()
+  it("carries messages of each size in both directions, and ends in order #ci", function()
     local server <close>, url = serve()
     local conn <close> = assert(http.websocket(url, {
       tls = { ca = folder.path .. "/ca", name = "localhost" }, deflate = true, -- not every system knows localhost

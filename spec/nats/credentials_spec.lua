@@ -63,7 +63,7 @@ describe("a server that knows its clients", function()
     refuses("seed", server.url, { nkey = user.public, nkey_seed = server.set:write("empty", "nothing") })
   end)
 
-  it("accepts a file of credentials, and its owner may do what the token says", function()
+  it("accepts a file of credentials, and its owner may do what the token says #ci", function()
     if not nkeys.available then return pending "openssl is not installed" end
     local server <close> = nats_server.start { jetstream = false }
     local set = server.set

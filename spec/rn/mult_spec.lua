@@ -471,7 +471,7 @@ describe("mult", function()
     assert.equal("w", got)
   end))
 
-  it("survives what its taps do during a delivery", function()
+  it("survives what its taps do during a delivery #ci", function()
     sim.each_seed(200, function(seed)
       math.randomseed(seed)
       local source = rn.chan(math.random(0, 2))

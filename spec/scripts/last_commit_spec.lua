@@ -61,7 +61,7 @@ describe("a check of a release that runs in an unpacked archive", function()
     assert.is_true(n > 10)
   end)
 
-  it("is said to run there by the list of rows", function()
+  it("is said to run there by the list of rows #ci", function()
     local pipe <close> = assert(io.popen "scripts/check_release --list")
     local rows = pipe:read "a"
     local places = { version = "here", container = "there", fresh = "there", reproducible = "there", deb = "there" }

@@ -4,7 +4,7 @@
 local process = require "spec.support.process"
 
 describe("the modules of Lua in the page's first module", function()
-  it("are all that a program needs to begin, and to use channels, go blocks and sleeps", function()
+  it("are all that a program needs to begin, and to use channels, go blocks and sleeps #ci", function()
     local pipe <close> = assert(io.popen "make -s --no-print-directory --eval='first: ; @echo $(WASM_LUA_FIRST)' first")
     local list = pipe:read "a"
     local is_first, count = {}, 0

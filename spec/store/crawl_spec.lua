@@ -20,7 +20,7 @@ describe("a crawl with store:once", function()
     print(bytes)
   ]]
 
-  it("gets each page once, but for those under way when it is killed", function()
+  it("gets each page once, but for those under way when it is killed #ci", function()
     local n <const> = long.times(600, 10000)
     local asked, bytes, total = {}, 0, 0
     local crawl

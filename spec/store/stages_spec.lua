@@ -331,7 +331,7 @@ describe("a stage of a store", function()
     end)
   end)
 
-  it("is shown and changed by runnel queues with the name of the file", function()
+  it("is shown and changed by runnel queues with the name of the file #ci", function()
     stored("words", "a")
     local reports = reported.report_texts(function()
       local stage = assert(store:stage("words", 1, function() error("no", 0) end, nil, { name = "n", tries = 1 }))

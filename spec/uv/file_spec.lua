@@ -104,7 +104,7 @@ describe("runnel.uv", function()
       assert.is_true(turns >= 8)
     end)
 
-    both("come in pieces of about n bytes, which are together what is in the file", function()
+    both("come in pieces of about n bytes, which are together what is in the file #ci", function()
       local list = {}
       for i = 1, 3000 do list[i] = ("x"):rep(i * 7919 % 97) .. (i % 3 == 0 and "\r\n" or "\n") end
       for _, text in ipairs { table.concat(list), table.concat(list) .. "end", "", "\n", "end" } do

@@ -94,7 +94,7 @@ describe("remote jobs", function()
     assert.equal(2, workers)
   end))
 
-  it("of two submitters do not mix", each_test(function(server, conn)
+  it("of two submitters do not mix #ci", each_test(function(server, conn)
     start_workers(server, 2, "square", 5)
     local other <close> = assert(nats.connect(server.url))
     local function run(c, sign)
