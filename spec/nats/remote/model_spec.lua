@@ -258,8 +258,10 @@ local function perform(place, case)
       assert.is_true((starts[i] or 0) <= STARTS + losses, "a job has ended too many workers")
     end
     if is_calm then
-      assert.is_true((starts[i] or 0) <= 1, "a job was started more than once")
+      -- With delays a message may overtake another one of its connection: a job that was sent again comes after the
+      -- acknowledgement that its submitter sent later, and is a new job for the stream.
       local is_ordered = case.delay <= 1
+      assert.is_true((starts[i] or 0) <= (is_ordered and 1 or 2), "a job was started more than once")
       local after = is_ordered and given_up[i] and ran_until[i] and ran_until[i] - gave_up_at[i] or 0
       assert.is_true(after <= STOPS_WITHIN, "a job ran on although it was given up")
     end
