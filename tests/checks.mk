@@ -39,7 +39,7 @@ check-specs-rest: BUILT  =
 run-specs-rest:
 	$(THEN) run-specs SPEC="$$(grep -rlE '#($(subst $(comma),|,$(REST)))\>' spec --include='*_spec.lua' | LC_ALL=C sort | tr '\n' ' ')" BUSTED_FLAGS=--tags=$(REST)
 
-check-specs-long: ## the specs in their long form, which takes some minutes
+check-specs-long: ## the specs in their long form: about an hour of processor time
 check-specs-long: NEEDED = test
 check-specs-long: BUILT  = LONG=1
 run-specs-long: run-specs

@@ -69,7 +69,7 @@ describe("queues", function()
     local queue = queue_with("resize", 1)
     assert.same({ "resize", "jobs", 3, 2, 0, 0, 0, false }, { queue.name, queue.kind, queue.waiting, queue.running,
       queue.redelivered, queue.given_up, queue.done, queue.paused })
-    assert.is_nil(queue.rate)
+    assert.is_true(queue.rate == nil or queue.rate == 0) -- known from the second answer on
     assert.is_true(queue.oldest >= 0 and queue.oldest < 60000, queue.oldest)
     local first = queue.workers[1]
     local host, pid = require("runnel.nats.core").process()
