@@ -26,7 +26,7 @@ describe("remote jobs", function()
     end
     has_begun_three(first)
     first:signal "TERM"
-    local second = start_workers(server, 1, "gated", 3)[1]
+    local second = start_workers(server, 1, "gated", 3, remote_workers.patient())[1]
     has_begun_three(second)
     server.set:write("gate", "")
     assert.same(range(6), stage.drain(results))
@@ -36,7 +36,7 @@ describe("remote jobs", function()
   end
 
   it("go on after SIGTERM has drained their worker: each ran once", each_test(function(server, conn)
-    local first = start_workers(server, 1, "gated", 3)[1]
+    local first = start_workers(server, 1, "gated", 3, remote_workers.patient())[1]
     drain_and_take_over(server, conn, first)
     assert.matches("ended: 3 done, 0 failed", first:output())
   end))
@@ -48,21 +48,22 @@ describe("remote jobs", function()
         package.path = arg[2] .. "/?.lua;" .. package.path
         local threads = {}
         for i = 1, 3 do
-          threads[i] = rn.thread(function(url, path)
+          threads[i] = rn.thread(function(url, path, ack_wait)
             package.path = path
             local conn <close> = assert(require("runnel.nats").connect(url, { reconnect_wait = 50 }))
-            local worker = conn:serve("gated", 1, "gated", { ack_wait = 2000 })
+            local worker = conn:serve("gated", 1, "gated", { ack_wait = ack_wait })
             io.write "serves\n" -- at once, as print does not
             io.stdout:flush()
             worker:wait()
             return worker:stats().done
-          end, arg[1], package.path)
+          end, arg[1], package.path, math.tointeger(arg[3]))
         end
         local done = 0
         for i = 1, 3 do done = done + assert(threads[i]:take()) end
         print("ended: " .. done)
       ]])
-      local program = server.set:start { LUA, server.set.dir .. "/threads.lua", server.url, server.set.dir }
+      local program = server.set:start { LUA, server.set.dir .. "/threads.lua", server.url, server.set.dir,
+        remote_workers.patient() }
       assert(program:says("serves\nserves\nserves"), program:output())
       drain_and_take_over(server, conn, program)
       assert.matches("ended: 3\n$", program:output())

@@ -2,6 +2,7 @@
 
 local rn = require "runnel"
 local nats_server = require "spec.support.queue.nats_server"
+local patience = require "spec.support.patience"
 
 local nats, missing = nats_server.library()
 
@@ -121,18 +122,24 @@ function remote_workers.each_test(f)
   end
 end
 
----Starts a worker program: of the stage `name`, with n jobs at a time, and the module (by default of the same name).
-function remote_workers.start_worker(server, name, n, module)
+---The ack_wait of workers where each job must start once, in ms: a worker whose threads have to wait longer for a busy
+---machine gets a job again.
+function remote_workers.patient() return math.ceil(2000 * patience.factor()) end
+
+---Starts a worker program: of the stage `name`, with n jobs at a time, the module (by default of the same name), and
+---ack_wait.
+function remote_workers.start_worker(server, name, n, module, ack_wait)
   local command = { LUA, server.set.dir .. "/worker.lua", server.url, name, module or name, n, server.set.dir }
-  -- Where a test counts the starts of jobs, the server is patient: threads may have to wait for a busy machine.
-  if name == "busy" or name == "slow" or name == "gated" then command[#command + 1] = "2000" end
+  -- What may be killed, or stall, must come back soon; and yet a busy machine must seldom be taken for that.
+  if not ack_wait and (name == "busy" or name == "slow" or name == "gated") then ack_wait = 2000 end
+  command[#command + 1] = ack_wait
   return server.set:start(command)
 end
 
 ---Starts k of them, and waits until they serve.
-function remote_workers.start_workers(server, k, name, n)
+function remote_workers.start_workers(server, k, name, n, ack_wait)
   local list = {}
-  for i = 1, k do list[i] = remote_workers.start_worker(server, name, n) end
+  for i = 1, k do list[i] = remote_workers.start_worker(server, name, n, nil, ack_wait) end
   for i = 1, k do assert(list[i]:says("serves"), list[i]:output()) end
   return list
 end
