@@ -4,6 +4,7 @@ local http = require "runnel.http"
 local json = require "runnel.json"
 local rn = require "runnel"
 local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
 
 local found, otlp = pcall(require, "runnel.otlp")
@@ -69,6 +70,7 @@ local function metrics_of(body)
 end
 
 describe("runnel.otlp", function()
+  if not pcall(require, "luv") then return pending "luv is not installed" end -- which simulated worlds need
   before_each(uv_stage.open)
   after_each(function()
     rn.metrics(false)
@@ -292,8 +294,13 @@ describe("runnel.otlp", function()
       rn.on_error(before)
     end
   end)
+end)
 
-  it("raises at the caller's line if it is started wrongly", function()
+describe("otlp.start", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("raises at the caller's line if it is called wrongly", function()
     local cases = {
       { "the URL of a collector expected, as http://127.0.0.1:4318, got \"collector:4318\"",
         function() otlp.start "collector:4318" end },

@@ -161,8 +161,10 @@ describe("called with a colon, a function", function()
       it(title, function()
         local module, found, count = require(path), {}, 0
         for name in pairs(names) do
-          local f = module[name]
-          if type(f) == "function" then
+          -- A part of runnel.http that needs luv is loaded when its function is first read.
+          local is_loaded, f = pcall(function() return module[name] end)
+          assert.is_true(is_loaded or not HAS.luv, f)
+          if is_loaded and type(f) == "function" then
             count = count + 1
             try(found, short .. "." .. name, ("call it with a dot: %s.%s("):format(short, name), f, module)
           end

@@ -70,7 +70,8 @@ describe(PAGE, function()
   end)
 
   it("says what modes files and sockets get, and what is left behind", function()
-    if not (has_luv and pcall(require, "runnel.sqlite")) then return pending "luv or SQLite is not installed" end
+    local reason = require "spec.support.missing" "luv runnel.sqlite"
+    if reason then return pending(reason) end
     local code = [[
       local rn, uv = require "runnel", require "runnel.uv"
       uv.write("written", rn.to_chan { "x" }):take()

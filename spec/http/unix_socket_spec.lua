@@ -72,8 +72,9 @@ describe("http.serve on a Unix socket", function()
 
   it("replaces one that a killed program has left", function()
     local path = new_path()
-    local p = uv.spawn { "lua5.4", "-e", ("local uv = require 'luv' local p = uv.new_pipe() p:bind(%q) "
-      .. "p:listen(1, print) io.write 'ready' io.flush() uv.run()"):format(path) }
+    local listening = "local uv = require 'luv' local p = uv.new_pipe() p:bind(%q) p:listen(1, print) "
+      .. "io.write 'ready' io.flush() uv.run()"
+    local p = uv.spawn { os.getenv "LUA" or "lua5.4", "-e", listening:format(path) }
     assert.equal("ready", p.stdout:take())
     assert.is_nil((http.serve(path, show)))
     p:kill "kill"

@@ -1,9 +1,10 @@
 -- A limit of time that was not needed does not keep the program running.
 
+local missing = require "spec.support.missing"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 
--- Each is a program that has such a limit, of a minute. `needs`: a module.
+-- Each is a program that has such a limit, of a minute. `needs`: modules.
 local PROGRAMS <const> = {
   { "rn.scope", "rn.scope(function() rn.sleep(1) end, { timeout = 60000 })" },
   { "rn.retry", "rn.retry(function() rn.sleep(1) end, { timeout = 60000 })" },
@@ -42,7 +43,7 @@ local PROGRAMS <const> = {
     assert(http.get(server.url, { timeout = 60000 }))
     server:drain(60000)
   ]] },
-  { "http.websocket", needs = "runnel.http.websocket", [[
+  { "http.websocket", needs = "luv runnel.http.websocket", [[
     local http = require "runnel.http"
     local server = assert(http.serve(0, function(req)
       local conn <close> = assert(req:websocket())
@@ -57,8 +58,8 @@ local PROGRAMS <const> = {
 describe("a limit of time that was not needed", function()
   for _, program in ipairs(PROGRAMS) do
     it("does not keep the program running: that of " .. program[1], function()
-      local needs = program.needs
-      if needs and not pcall(require, needs) then return pending(needs .. " is not installed") end
+      local reason = missing(program.needs or "")
+      if reason then return pending(reason) end
       local dir <close> = process.directory()
       dir:write("program.lua", 'local rn = require "runnel"\n' .. program[2] .. '\nprint "the end"\n')
       local result = process.run(dir.path, ("timeout -s KILL %d %s program.lua"):format(patience.seconds(20),

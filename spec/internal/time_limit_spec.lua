@@ -1,6 +1,7 @@
 -- What happens at the end of a call's time is the same for every function with such an option.
 
 local flow = require "runnel.flow"
+local missing = require "spec.support.missing"
 local nats_world = require "spec.support.queue.nats_world"
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -56,7 +57,7 @@ local function on_nats(f)
 end
 
 -- Each calls f once, with that limit, and returns its result, or nil and the error; and when, if that is not now.
--- `needs`: a module. `at_once`: it does not wait until the call has ended. `by_nil`: nil and an error count as raised.
+-- `needs`: modules. `at_once`: it does not wait until the call has ended. `by_nil`: nil and an error count as raised.
 local OPERATIONS <const> = {
   { "rn.scope", call = function(f) return outcome(pcall(rn.scope, f, { timeout = LIMIT })) end },
   { "a go block of rn.scope", call = function(f)
@@ -124,16 +125,16 @@ local OPERATIONS <const> = {
   { "store:stage", needs = "runnel.store", call = function(f)
     return store_of(function(store) return of_stage(store, f) end)
   end },
-  { "conn:serve", needs = "nats", call = function(f)
+  { "conn:serve", needs = "runnel.nats", call = function(f)
     return on_nats(function(conn)
       local worker <close> = conn:serve("s", 1, f, { timeout = LIMIT }) -- luacheck: ignore 211
       return outcome(pcall(conn:remote("s", { traceback = false, encoding = "json" }), 1))
     end)
   end },
-  { "conn:stage", needs = "nats", call = function(f)
+  { "conn:stage", needs = "runnel.nats", call = function(f)
     return on_nats(function(conn) return of_stage(conn, f) end)
   end },
-  { "a request to a function of http.fake", needs = "runnel.http", call = function(f)
+  { "a request to a function of http.fake", needs = "runnel.http.curl", call = function(f)
     local http = require "runnel.http"
     local before = http.fake(function() return 200, nil, f() end)
     local closing <close> = setmetatable({}, { __close = function() http.fake(before) end }) -- luacheck: ignore 211
@@ -141,7 +142,7 @@ local OPERATIONS <const> = {
     return response and response.body, err
   end },
   -- The client gets a status, and the function the error.
-  { "http.serve", needs = "runnel.http", at_once = true, call = function(f, seen)
+  { "http.serve", needs = "luv runnel.http.curl", at_once = true, call = function(f, seen)
     local http = require "runnel.http"
     local world, value, err, at = sim.world(), nil, nil, nil
     world:host("server", function()
@@ -158,11 +159,6 @@ local OPERATIONS <const> = {
     return value, err, at
   end },
 }
-
-local function is_there(needs)
-  if needs == "nats" then return nats_world.nats and pcall(require, "luv") end
-  return not needs or pcall(require, needs) and (needs ~= "runnel.http" or pcall(require, "luv"))
-end
 
 -- Each is a function that an operation calls, and what it gives. `seen`: for notes. `err`: the end of the message;
 -- `by_nil`: for operations for which nil and an error count as raised. `report`: what http.serve reports.
@@ -222,7 +218,8 @@ describe("at the end of its time", function()
   for _, operation in ipairs(OPERATIONS) do
     for _, case in ipairs(CALLS) do
       it(("a call of %s %s"):format(operation[1], case[1]), function()
-        if not is_there(operation.needs) then return pending(operation.needs .. " is not installed") end
+        local reason = missing(operation.needs or "")
+        if reason then return pending(reason) end
         if case.is_late and not stage.is_5_4_3 then return pending "variables cannot wait before Lua 5.4.3" end
         sim.run(function()
           local reports, seen, calls = {}, {}, 0

@@ -1,5 +1,6 @@
 -- rn.is_timeout is true for the error of each function of the manual that has a limit of time among its options.
 
+local missing = require "spec.support.missing"
 local nats_server = require "spec.support.queue.nats_server"
 local pages = require "spec.support.docs.pages"
 local patience = require "spec.support.patience"
@@ -10,6 +11,7 @@ local sim = require "runnel.sim"
 local function long() rn.sleep(100000) end
 
 -- Each returns the error. `rows`: what the manual says of the option: the page, and the first name of the table's row.
+-- `needs`: modules; or "nats", a real server.
 local CASES <const> = {
   { "rn.scope", rows = { "scopes.md rn.scope", "scopes.md timeout" }, err = function()
     return select(2, pcall(rn.scope, long, { timeout = 1 }))
@@ -122,7 +124,7 @@ local CASES <const> = {
     listener:close()
     return failure
   end },
-  { "uv.connect with TLS, conn:start_tls and uv.listen", needs = "runnel.tls",
+  { "uv.connect with TLS, conn:start_tls and uv.listen", needs = "luv runnel.tls",
     rows = { "tls.md uv.connect", "tls.md uv.listen", "tls.md conn:start_tls", "tls.md timeout" }, err = function(dir)
       local uv = require "runnel.uv"
       os.execute(("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout %s/key.pem "
@@ -146,7 +148,7 @@ local CASES <const> = {
       end
       return errors[1]
     end },
-  { "http.download", needs = "runnel.http", rows = { "http.md idle" }, err = function(dir)
+  { "http.download", needs = "luv runnel.http", rows = { "http.md idle" }, err = function(dir)
     local http = require "runnel.http"
     local server <close> = assert(http.serve(0, function() return 200, nil, rn.chan() end))
     return select(2, http.download(server.url, dir .. "/file", { idle = 20 }))
@@ -169,7 +171,7 @@ local CASES <const> = {
     repeat value, err = events:take() until value == nil
     return err
   end },
-  { "http.websocket", needs = "runnel.http.websocket", rows = { "websocket.md timeout", "websocket.md ping" },
+  { "http.websocket", needs = "luv runnel.http.websocket", rows = { "websocket.md timeout", "websocket.md ping" },
     err = function()
       local server <close> = assert(require("runnel.http").serve(0, long))
       return select(2, require("runnel.http").websocket(server.url:gsub("^http", "ws"), { timeout = 30 }))
@@ -302,12 +304,13 @@ local OTHER <const> = {
 }
 
 describe("rn.is_timeout", function()
-  local nats = nats_server.library()
+  local _, no_nats = nats_server.library()
 
   for _, case in ipairs(CASES) do
     it("is true for the error of " .. case[1], function()
-      local is_there = not case.needs or case.needs == "nats" and nats or pcall(require, case.needs)
-      if not is_there then return pending(case.needs .. " is not installed") end
+      local reason
+      if case.needs == "nats" then reason = no_nats else reason = missing(case.needs or "") end
+      if reason then return pending(reason) end
       local dir <close> = process.directory()
       local server <close> = case.needs == "nats" and nats_server.start() or nil
       local err = case.err(dir.path, server and server.url)

@@ -4,7 +4,6 @@ local sim = require "runnel.sim"
 local raises = require "spec.support.raises"
 local search = require "spec.support.search"
 local stage = require "spec.support.stage"
-local uv = require "runnel.uv"
 local uv_stage = require "spec.support.uv_stage"
 local views = require "runnel.prompt.views"
 
@@ -425,6 +424,8 @@ describe("supervise", function()
 end)
 
 describe("supervise, of processes,", function()
+  if not pcall(require, "luv") then return pending "luv is not installed" end
+  local uv = require "runnel.uv"
   before_each(uv_stage.open)
   after_each(uv_stage.close)
 

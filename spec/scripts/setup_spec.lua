@@ -12,15 +12,16 @@ describe("scripts/setup", function()
       chmod +x apt-get apt-cache
       mkdir scripts
       cp "$OLDPWD/scripts/setup" scripts
-      for command in awk cat cc chmod env grep lua5.4 mkdir mktemp rm sed sh sleep sort tr; do
+      for command in awk cat cc chmod env grep mkdir mktemp rm sed sh sleep sort tr; do
         ln -s "$(command -v $command)" .
       done
+      ln -s "$(command -v "${LUA:-lua5.4}")" lua
       printf '#!/bin/sh\nexec "$@"\n' >sudo
       printf '#!/bin/sh\necho 0\n' >id
       chmod +x sudo id
       here=$PWD
       ]] .. (before or "") .. "\n" .. [[
-      PATH=$here CC=cc LUA=lua5.4 sh scripts/setup ]] .. set .. [[ 2>errors
+      PATH=$here CC=cc LUA=lua sh scripts/setup ]] .. set .. [[ 2>errors
 
       status=$?
       cat errors >&2

@@ -3,6 +3,7 @@
 
 local calls = require "spec.support.parking.calls"
 local keepers = require "spec.support.parking.keepers"
+local missing = require "spec.support.missing"
 local parks = require "spec.support.parking.parks"
 local rn = require "runnel"
 local http_stage = require "spec.support.http.http_stage"
@@ -12,20 +13,20 @@ local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
 local without = require "spec.support.parking.never"
 
-local has_luv, has_sqlite = pcall(require, "luv"), pcall(require, "runnel.sqlite.core")
-local has_nats, has_http = pcall(require, "runnel.nats.core"), pcall(require, "runnel.http.curl")
+local has_luv = pcall(require, "luv")
 
--- The lists of calls, and whether they can run in a simulation without a world, in a world, and in reality.
+-- The lists of calls, and whether they can run in a simulation without a world, in a world, and in reality. `needs`:
+-- modules.
 local LISTS = {
   { "core", parks.core, true, true, true },
   { "alone", parks.alone, true, false, false },
-  { "sqlite", parks.sqlite, true, has_luv, true, needs = has_sqlite },
-  { "stores", keepers.stores, true, has_luv, true, needs = has_sqlite },
-  { "both", keepers.both, true, has_luv, true, needs = has_sqlite, keeper = "stores" },
-  { "both", keepers.both, false, true, false, needs = has_luv and has_nats, keeper = "nats" },
-  { "nats", keepers.nats, false, true, false, needs = has_luv and has_nats },
-  { "io", parks.io, false, true, true, needs = has_luv },
-  { "http", parks.http, false, true, true, needs = has_luv and has_http },
+  { "sqlite", parks.sqlite, true, has_luv, true, needs = "runnel.sqlite.core" },
+  { "stores", keepers.stores, true, has_luv, true, needs = "runnel.sqlite.core" },
+  { "both", keepers.both, true, has_luv, true, needs = "runnel.sqlite.core", keeper = "stores" },
+  { "both", keepers.both, false, true, false, needs = "runnel.nats.core", keeper = "nats" },
+  { "nats", keepers.nats, false, true, false, needs = "runnel.nats.core" },
+  { "io", parks.io, false, true, true, needs = "luv" },
+  { "http", parks.http, false, true, true, needs = "luv runnel.http.curl" },
 }
 
 local NAMES = { simulation = "a simulation", world = "a simulated world", reality = "reality, as it is said" }
@@ -85,8 +86,9 @@ describe("each function of the manual", function()
   for _, of in ipairs(LISTS) do
     local name = of[1] .. (of.keeper and " on " .. of.keeper or "")
     local its_stage = of[1] == "io" and uv_stage or of[1] == "http" and http_stage or stage
-    if of.needs == false then
-      pending("that parks parks in a simulation: " .. name .. ": what it needs is not installed")
+    local reason = missing(of.needs or "")
+    if reason then
+      pending(("that parks parks in a simulation: %s: %s"):format(name, reason))
     else
       for i, where in ipairs { "simulation", "world", "reality" } do
         if of[2 + i] then

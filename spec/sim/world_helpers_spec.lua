@@ -11,7 +11,8 @@ local has_http, http = pcall(require, "runnel.http")
 has_http = has_http and pcall(function() return http.get end) and pcall(function() return http.serve end)
 
 describe("in a simulated world", function()
-  if not has_luv or not has_http then return pending "luv or libcurl is not installed" end
+  if not has_luv then return pending "luv is not installed" end
+  if not has_http then return pending "libcurl is not installed" end
   before_each(uv_stage.open)
   after_each(uv_stage.close)
 

@@ -1,6 +1,7 @@
 -- Files that programs of released versions have left behind (spec/fixtures), when they were killed: this version reads
 -- them, and goes on with what is in them. And what happens if programs of two versions use one file.
 
+local background = require "spec.support.background"
 local fixtures = require "spec.support.fixtures"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
@@ -217,12 +218,10 @@ describe("a store that programs of two versions use", function()
   ]]
 
   local function later(code)
-    dir:write("later.lua", LATER .. code)
-    local lua = os.getenv "LUA" or "lua5.4"
-    local uv = require "runnel.uv"
-    local result = assert(uv.run { lua, dir.path .. "/later.lua", dir.path })
-    assert.equal(0, result.code, result.stderr)
-    return result.stdout
+    local set <close> = background.set()
+    local program = set:start { os.getenv "LUA" or "lua5.4", set:write("later.lua", LATER .. code), dir.path }
+    assert.equal(0, program:wait(), program:output())
+    return program:output()
   end
 
   it("keeps its runs going in the older program, when a newer one has changed the tables", function()

@@ -1,6 +1,7 @@
 -- docs/manual/README.md, "How things end": which objects have which of close, stop, drain and <close>.
 
 local rn = require "runnel"
+local missing = require "spec.support.missing"
 local pages = require "spec.support.docs.pages"
 local tables = require "scripts.docs.markdown_tables"
 local sim = require "runnel.sim"
@@ -9,7 +10,6 @@ local PAGE <const> = "docs/manual/README.md"
 local has_luv, uv = pcall(require, "runnel.uv")
 local has_sqlite, stores = pcall(require, "runnel.store")
 local has_nats, nats = pcall(require, "runnel.nats")
-local has_websocket = has_luv and pcall(require, "runnel.websocket.core")
 
 local function nothing() end
 
@@ -37,7 +37,7 @@ local function of_keeper(f)
         f(use, store)
       end)
     end
-    if not (has_nats and has_luv) then return end
+    if not has_nats then return end
     sim.run(function()
       local world = sim.world()
       world:nats "nats"
@@ -126,7 +126,8 @@ describe(PAGE, function()
   end
 
   it("says what connections have", function()
-    if not has_websocket then return pending "luv or WebSocket is not installed" end
+    local reason = missing "luv runnel.websocket.core"
+    if reason then return pending(reason) end
     local http = require "runnel.http"
     local server <close> = assert(http.serve(0, function(req)
       local conn = req:websocket()

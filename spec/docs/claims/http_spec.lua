@@ -4,10 +4,12 @@ local rn = require "runnel"
 local http = require "runnel.http"
 local process = require "spec.support.process"
 local sim = require "runnel.sim"
-local has_luv, uv = pcall(require, "runnel.uv")
-local has_client = pcall(require, "runnel.http.curl")
-local claim = require "spec.support.docs.claims"(has_luv and it or pending)
-local claim_client = require "spec.support.docs.claims"(has_luv and has_client and it or pending)
+local claims = require "spec.support.docs.claims"
+local missing = require "spec.support.missing"
+local no_luv, no_client = missing "luv", missing "luv runnel.http.curl"
+local uv = not no_luv and require "runnel.uv"
+local claim = claims(no_luv and pending or it, no_luv)
+local claim_client = claims(no_client and pending or it, no_client)
 
 -- What a server answers to a text, until it closes the connection.
 local function response(server, request)

@@ -2,8 +2,9 @@
 
 local rn = require "runnel"
 local process = require "spec.support.process"
-local has_luv, uv = pcall(require, "runnel.uv")
-local claim = require "spec.support.docs.claims"(has_luv and it or pending)
+local no_luv = require "spec.support.missing" "luv"
+local uv = not no_luv and require "runnel.uv"
+local claim = require "spec.support.docs.claims"(no_luv and pending or it, no_luv)
 
 -- Two ends of a connection.
 local function pair()

@@ -3,9 +3,9 @@
 local rn = require "runnel"
 local raises = require "spec.support.raises"
 local sim = require "runnel.sim"
-local has_nats, nats = pcall(require, "runnel.nats")
-local has_luv, _ = pcall(require, "luv")
-local claim = require "spec.support.docs.claims"(has_nats and has_luv and it or pending)
+local no_nats = require "spec.support.missing" "runnel.nats"
+local nats = not no_nats and require "runnel.nats"
+local claim = require "spec.support.docs.claims"(no_nats and pending or it, no_nats)
 
 -- Runs f(conn, ...) on a host of a world with a server, with as many connections as f wants.
 local function with_conn(f, opts)

@@ -3,8 +3,9 @@
 local rn = require "runnel"
 local raises = require "spec.support.raises"
 local sim = require "runnel.sim"
-local has_sqlite, stores = pcall(require, "runnel.store")
-local claim = require "spec.support.docs.claims"(has_sqlite and it or pending)
+local no_sqlite = require "spec.support.missing" "runnel.sqlite"
+local stores = not no_sqlite and require "runnel.store"
+local claim = require "spec.support.docs.claims"(no_sqlite and pending or it, no_sqlite)
 
 -- Calls f with a store in virtual time.
 local function with_store(f)

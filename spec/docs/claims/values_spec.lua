@@ -5,8 +5,9 @@ local json = require "runnel.json"
 local raises = require "spec.support.raises"
 local claim = require "spec.support.docs.claims"(it)
 
-local has_sqlite, sqlite = pcall(require, "runnel.sqlite")
-local claim_sqlite = require "spec.support.docs.claims"(has_sqlite and it or pending)
+local no_sqlite = require "spec.support.missing" "runnel.sqlite"
+local sqlite = not no_sqlite and require "runnel.sqlite"
+local claim_sqlite = require "spec.support.docs.claims"(no_sqlite and pending or it, no_sqlite)
 
 -- A value in n tables, one in the other.
 local function nested(n)
@@ -144,8 +145,8 @@ end)
 
 describe("the documents say of SQLite", function()
   local db
-  before_each(function() if has_sqlite then db = sqlite.open ":memory:" end end)
-  after_each(function() if has_sqlite then db:close() end end)
+  before_each(function() if sqlite then db = sqlite.open ":memory:" end end)
+  after_each(function() if sqlite then db:close() end end)
 
   claim_sqlite("Several statements in one text are all done, or none; they share the values, in order", function()
     db:exec("create table t(a); insert into t values (?); insert into t values (?)", 1, 2)

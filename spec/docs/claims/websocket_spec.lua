@@ -5,11 +5,13 @@ local http = require "runnel.http"
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local sim = require "runnel.sim"
-local has_luv, uv = pcall(require, "runnel.uv")
-local has_websocket = has_luv and pcall(require, "runnel.websocket.core")
-local has_tls, tls = pcall(require, "runnel.tls")
-local claim = require "spec.support.docs.claims"(has_websocket and it or pending)
-local claim_tls = require "spec.support.docs.claims"(has_luv and has_tls and it or pending)
+local claims = require "spec.support.docs.claims"
+local missing = require "spec.support.missing"
+local no_websocket, no_tls = missing "luv runnel.websocket.core", missing "luv runnel.tls"
+local uv = not missing "luv" and require "runnel.uv"
+local tls = not no_tls and require "runnel.tls"
+local claim = claims(no_websocket and pending or it, no_websocket)
+local claim_tls = claims(no_tls and pending or it, no_tls)
 
 -- Calls f with both ends of a WebSocket: f(client, server_end).
 local function with_pair(f, opts, server_opts)

@@ -2,8 +2,9 @@
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
-local has_luv, uv = pcall(require, "runnel.uv")
-local claim = require "spec.support.docs.claims"(has_luv and it or pending)
+local no_luv = require "spec.support.missing" "luv"
+local uv = not no_luv and require "runnel.uv"
+local claim = require "spec.support.docs.claims"(no_luv and pending or it, no_luv)
 
 -- A host that answers each line with the ms so far.
 local function clock()

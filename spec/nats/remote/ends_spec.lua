@@ -12,7 +12,13 @@ local jobs_left = remote_workers.jobs_left
 local range = remote_workers.range
 local LUA = os.getenv "LUA" or "lua5.4"
 
+-- The ack_wait of workers where each job must start once, in ms: a worker whose threads have to wait longer for a busy
+-- machine gets a job again.
+local PATIENT <const> = math.ceil(2000 * patience.factor())
+
 describe("remote jobs", function()
+  if remote_workers.missing then return pending(remote_workers.missing) end
+
   -- Six jobs for gated workers, of which three at a time run in each of two programs. Sends SIGTERM to the first one,
   -- and lets no job end before the second one, which is started after that, has begun the others.
   local function drain_and_take_over(server, conn, first)
@@ -26,7 +32,7 @@ describe("remote jobs", function()
     end
     has_begun_three(first)
     first:signal "TERM"
-    local second = start_workers(server, 1, "gated", 3)[1]
+    local second = start_workers(server, 1, "gated", 3, PATIENT)[1]
     has_begun_three(second)
     server.set:write("gate", "")
     assert.same(range(6), stage.drain(results))
@@ -36,7 +42,7 @@ describe("remote jobs", function()
   end
 
   it("go on after SIGTERM has drained their worker: each ran once", each_test(function(server, conn)
-    local first = start_workers(server, 1, "gated", 3)[1]
+    local first = start_workers(server, 1, "gated", 3, PATIENT)[1]
     drain_and_take_over(server, conn, first)
     assert.matches("ended: 3 done, 0 failed", first:output())
   end))
@@ -48,21 +54,22 @@ describe("remote jobs", function()
         package.path = arg[2] .. "/?.lua;" .. package.path
         local threads = {}
         for i = 1, 3 do
-          threads[i] = rn.thread(function(url, path)
+          threads[i] = rn.thread(function(url, path, ack_wait)
             package.path = path
             local conn <close> = assert(require("runnel.nats").connect(url, { reconnect_wait = 50 }))
-            local worker = conn:serve("gated", 1, "gated", { ack_wait = 2000 })
+            local worker = conn:serve("gated", 1, "gated", { ack_wait = ack_wait })
             io.write "serves\n" -- at once, as print does not
             io.stdout:flush()
             worker:wait()
             return worker:stats().done
-          end, arg[1], package.path)
+          end, arg[1], package.path, math.tointeger(arg[3]))
         end
         local done = 0
         for i = 1, 3 do done = done + assert(threads[i]:take()) end
         print("ended: " .. done)
       ]])
-      local program = server.set:start { LUA, server.set.dir .. "/threads.lua", server.url, server.set.dir }
+      local program = server.set:start { LUA, server.set.dir .. "/threads.lua", server.url, server.set.dir,
+        PATIENT }
       assert(program:says("serves\nserves\nserves"), program:output())
       drain_and_take_over(server, conn, program)
       assert.matches("ended: 3\n$", program:output())

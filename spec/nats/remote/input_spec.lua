@@ -5,12 +5,14 @@ local patience = require "spec.support.patience"
 local remote_workers = require "spec.support.queue.remote_workers"
 local stage = require "spec.support.stage"
 
-local nats, missing = nats_server.library()
+local nats = nats_server.library()
 local each_test = remote_workers.each_test
 local start_workers = remote_workers.start_workers
 local jobs_left = remote_workers.jobs_left
 
 describe("bad input for remote stages", function()
+  if remote_workers.missing then return pending(remote_workers.missing) end
+
   local function message(f, ...) return select(2, pcall(f, ...)) end
 
   it("raises at the caller's line", each_test(function(_, conn)
@@ -74,7 +76,6 @@ describe("bad input for remote stages", function()
   end))
 
   it("is a server without JetStream", function()
-    if not nats then return pending(missing) end
     local server <close> = nats_server.start { jetstream = false }
     local conn <close> = assert(nats.connect(server.url))
     assert.matches("remote/input_spec.lua:%d+: remote: .*JetStream", message(function() conn:remote "x" end))

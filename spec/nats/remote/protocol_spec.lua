@@ -103,7 +103,7 @@ describe("a remote stage", function()
       assert.matches("coroutine.yield", message(2))
       assert.equal("serve job: result.f: a function cannot be sent", message(3))
       assert.matches("^serve job: a result of %d+ bytes is too large: the server takes up to 1048576", message(4))
-      assert.equal("nil", message(5))
+      assert.equal(_VERSION == "Lua 5.5" and "<no error object>" or "nil", message(5))
       local out = rn.chan(1)
       server:remote()(2, out) -- the same function, with a channel
       assert.matches("coroutine.yield", tostring(select(2, out:take())))

@@ -16,12 +16,13 @@ local function text()
 end
 
 ---Makes the function by which a spec file declares its claims.
----@param it fun(name: string, body: function) busted's, or pending
+---@param it fun(name: string, body: function) busted's, or pending if something is missing
+---@param reason? string what is missing, as "luv is not installed"
 ---@return fun(words: string, check: function, tags?: string) claim fails unless a document says `words` and `check`
 ---passes; `tags` are tags of its spec
-return function(it)
+return function(it, reason)
   return function(words, check, tags)
-    it(words .. (tags and " " .. tags or ""), function()
+    it(words .. (reason and ": " .. reason or "") .. (tags and " " .. tags or ""), function()
       assert(text():find(words, 1, true), "no document says this any more")
       check()
     end)

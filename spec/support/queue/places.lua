@@ -3,12 +3,14 @@
 ---
 ---    for _, at in ipairs(places) do
 ---      describe("a stage " .. at.name, function()
+---        if at.missing then return pending(at.missing) end
 ---        it("...", at.within(function(place) local stage = assert(place.owner:stage(...)) end))
 ---
 ---A place has `owner`, a connection or a store; open(), another one, as in another process; `started(text)`, which
 ---starts a program with the variable `owner`.
 
 local background = require "spec.support.background"
+local missing = require "spec.support.missing"
 local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
@@ -18,8 +20,7 @@ local LUA = os.getenv "LUA" or "lua5.4"
 
 local function on_server(f)
   return function()
-    local nats, missing = nats_server.library()
-    if not nats then return pending(missing) end
+    local nats = nats_server.library()
     local server <close> = nats_server.start()
     local open = {}
     local function connect()
@@ -43,7 +44,6 @@ end
 
 local function in_store(f)
   return function()
-    if not pcall(require, "runnel.sqlite") then return pending "libsqlite3 is not installed" end
     local stores = require "runnel.store"
     local dir <close> = process.directory()
     local set <close> = background.set()
@@ -67,7 +67,11 @@ local function in_store(f)
   end
 end
 
-local places = { { name = "on a nats-server", within = on_server }, { name = "in a store", within = in_store } }
+local _, no_server = nats_server.library()
+local places = {
+  { name = "on a nats-server", within = on_server, missing = no_server },
+  { name = "in a store", within = in_store, missing = missing "runnel.sqlite" },
+}
 
 -- ---- what the specs need ----
 
