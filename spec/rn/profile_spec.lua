@@ -357,6 +357,15 @@ describe("rn.profile", function()
       assert.matches("put on lock, put last by holder\n", profile:text() .. "\n")
       assert.is_true(sum(stacks(profile), "^waiting;waits;.*;put on lock;put last by holder$") > 0)
     end)
+
+    sampled("says which number had who has what a wait is for, if it ended before the profile began", function()
+      local lock = rn.chan(1):name "lock"
+      rn.go(function() lock:put(1) end):take()
+      local waits = go("waits", function() lock:put(2) end)
+      local profile = rn.profile(function() rn.sleep(WAIT) end)
+      rn.cancel(waits)
+      assert.matches("put on lock, put last by #%d+\n", profile:text() .. "\n")
+    end)
   end)
 
   describe("of what is waited for", function()

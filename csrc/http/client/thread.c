@@ -390,7 +390,7 @@ static void work(Loop *loop) {
 static void look_for_lost(Loop *loop) {
   int64_t now = clock_ms();
   if (!loop->active.first || now < loop->look) return;
-  loop->look = now + LOOK_MS;
+  loop->look = now + LOOK_MS; /* seldom covered: a transfer is seldom that long in a spec */
   for (Link *link = loop->active.first; link; link = list_next(&loop->active, link)) {
     if (CONTAINER_OF(link, Transfer, active)->requests) continue;
     int running = 0;
