@@ -393,7 +393,7 @@ static void look_for_lost(Loop *loop) {
   loop->look = now + LOOK_MS; /* seldom covered: a transfer is seldom that long in a spec */
   for (Link *link = loop->active.first; link; link = list_next(&loop->active, link)) {
     if (CONTAINER_OF(link, Transfer, active)->requests) continue;
-    int running = 0;
+    int running = 0; /* seldom covered: libcurl has forgotten it */
     note(loop, curl_multi_socket_all(loop->multi, &running));
     end_done(loop);
     return;
