@@ -120,7 +120,7 @@ static void *run(void *data) {
   bool frees = --resolver->threads == 0 && resolver->is_closed;
   (void)pthread_mutex_unlock(&resolver->lock);
   if (frees) {
-    (void)pthread_mutex_destroy(&resolver->lock);
+    (void)pthread_mutex_destroy(&resolver->lock); /* seldom covered: the state was closed meanwhile */
     free(resolver);
   }
   return NULL;

@@ -265,7 +265,7 @@ static void resume(Loop *loop, Transfer *t) {
   client_unlock(t->client);
   CURLcode code = curl_easy_pause(t->easy, paused); /* may call on_body */
   if (code == CURLE_OK) return;
-  if (code == CURLE_BAD_FUNCTION_ARGUMENT) return; /* it has no connection at the moment */
+  if (code == CURLE_BAD_FUNCTION_ARGUMENT) return; /* seldom covered: it has no connection just now */
   if (t->refusal) finish_transfer(loop, t, code);  /* seldom covered: on_body has just refused it */
   else loop->is_broken = true;                     /* seldom covered: see fail_all */
 }
