@@ -685,6 +685,22 @@ describe("rn.profile", function()
     assert.equal("false\tscript.lua:2: profile: Resource temporarily unavailable\ntrue\n", result.out)
   end)
 
+  it("ends with the state when a go block closes that in the middle of it", function()
+    local dir <close> = process.directory()
+    dir:write("script.lua", [[
+      local rn = require "runnel"
+      -- Is finalized after the profile, and computes for so long that a signal for samples would come.
+      local last = setmetatable({}, { __gc = function()
+        local began = os.clock()
+        repeat until os.clock() > began + 0.02
+        print "closed"
+      end })
+      rn.go(function() rn.profile(function() os.exit(0, true) end) end):take()
+    ]])
+    local result = process.run(dir.path, (os.getenv "LUA" or "lua5.4") .. " script.lua")
+    assert.same({ out = "closed\n", err = "", status = 0 }, result)
+  end)
+
   it("is nil if the recorder ends it a second time", function()
     assert.is_nil(require("runnel.profile.profile_recorder").finish())
   end)
