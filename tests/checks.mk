@@ -442,9 +442,9 @@ $(BUILD)/api: $(BUILD)/tests/api.o $(BUILD)/tests/memory.o $(LIB_OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(FAILING) -o $@ $^ $(LIBS)
 
 # Programs on the C API.
-$(CAPI_TESTS): $(BUILD)/capi/%: $(BUILD)/tests/capi/%.o $(LIB_OBJECTS)
+$(CAPI_TESTS): $(BUILD)/capi/%: $(BUILD)/tests/capi/%.o $(LIB_OBJECTS) $(COUNTS)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(COUNTED) -o $@ $^ $(LIBS)
 
 HOST_PARTS = $(patsubst %,$(BUILD)/obj/host/%.o,bundle/bundle options $(addprefix prompt/,output paste picture utf8 width))
 $(BUILD)/tests/host.o: CPPFLAGS += $(HOST_CPPFLAGS)

@@ -166,7 +166,7 @@ static int report(lua_State *L) {
   }
   lua_settop(L, 3);
   if (lua_isfunction(L, 3)) {
-    name_write(L, 3);
+    name_write(L, 3); /* seldom covered: unhandled.c had no memory for the error's record */
   } else if (lua_type(L, 3) == LUA_TUSERDATA) {
     attr_push_name(L, (Chan *)lua_touserdata(L, 3), 3);
     lua_replace(L, 3);

@@ -56,7 +56,7 @@ static const char *error_name(int code) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (names[i].code == code) return names[i].name;
   }
-  return "EAI_FAIL";
+  return "EAI_FAIL"; /* uncovered: getaddrinfo has no others for these hints */
 }
 
 /* Returns a text from malloc about an error; NULL if there is no memory. */
@@ -120,7 +120,7 @@ static void *run(void *data) {
   bool frees = --resolver->threads == 0 && resolver->is_closed;
   (void)pthread_mutex_unlock(&resolver->lock);
   if (frees) {
-    (void)pthread_mutex_destroy(&resolver->lock);
+    (void)pthread_mutex_destroy(&resolver->lock); /* seldom covered: the state was closed meanwhile */
     free(resolver);
   }
   return NULL;

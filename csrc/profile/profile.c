@@ -30,7 +30,7 @@ static void set_ticked(Profile *p, int64_t now) {
 static void on_hook(lua_State *L, lua_Debug *ar) {
   (void)ar;
   if (!lua_checkstack(L, LUA_MINSTACK)) {
-    lua_sethook(L, NULL, 0, 0);
+    lua_sethook(L, NULL, 0, 0); /* seldom covered: the stack is about to overflow */
     return;
   }
   lua_rawgetp(L, LUA_REGISTRYINDEX, &chan_tag);

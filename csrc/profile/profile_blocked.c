@@ -24,6 +24,7 @@ static void begin(Profile *p, int64_t now) {
 void profile_blocked_enter(Profile *p, lua_State *co) {
   const World *w = &p->S->world;
   if (!profile_blocked_is_sought(p)) {
+    /* seldom covered: no other program may have the processor while this one computes */
     if (w->clock.is_virtual || w->looked - atomic_load(&p->signalled) < QUIET) return;
     atomic_store(&p->busy, 0);
   }

@@ -175,8 +175,8 @@ static void end_trying(Reduce *r, Place *place, const Step *s) {
   Tried tried = {place->turn, (uint64_t *)malloc((place->ntouched + 1) * sizeof(uint64_t)), (uint32_t)place->ntouched};
   bool has_room = footprint_room(&r->run, &place->tried, &place->tried_size, place->ntried + 1, sizeof tried);
   if (!tried.objects || !has_room) {
-    free(tried.objects);
-    r->run.failed = true; /* uncovered: only when memory runs out */
+    free(tried.objects); /* uncovered: only when memory runs out */
+    r->run.failed = true;
     return;
   }
   memcpy(tried.objects, place->touched, place->ntouched * sizeof *tried.objects);
@@ -300,8 +300,9 @@ static void on_end(Sched *S, const Go *go, bool is_error) {
 
 static void on_left(lua_State *L, Sched *S, const Alt *alt) {
   Reduce *r = reduce_running(&S->world);
-  (void)alt;
   if (!r || !r->run.is_open) return;
+  /* It has let the others run: what can be next depends on which of them have not run yet (lua/turn.h). */
+  if (S->world.turned == &alt->own.waiter.link) footprint_touch(&r->run, OBJECT_ALL);
   footprint_left(&r->run, &S->world);
   variables_check(L, &r->variables, &r->run);
 }

@@ -60,7 +60,7 @@ void limits_remove(Database *db, Job *limit) {
 void limits_drop(Database *db) {
   database_lock(db);
   while (db->limits.first) {
-    Job *limit = job_take(&db->limits);
+    Job *limit = job_take(&db->limits); /* seldom covered: a call ends as its store is closed, or just before */
     limit->is_limited = false;
     handle_release(limit);
   }

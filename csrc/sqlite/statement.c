@@ -72,7 +72,7 @@ static Statement *kept_of(Database *db, const sqlite3_stmt *stmt) {
   for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
     if (db->statements[i].stmt == stmt) return &db->statements[i];
   }
-  return NULL;
+  return NULL; /* seldom covered: there was no memory for keeping it */
 }
 
 /* Whether a text begins with another one. Many statements begin with the same words, so the end is compared first. */

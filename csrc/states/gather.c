@@ -44,7 +44,7 @@ static Gather *of_waiter(const Waiter *w) { return (Gather *)lua_touserdata(w->a
 /* The number of its input. */
 static uint32_t number_of(const Waiter *w) { return (uint32_t)(w - alt_waiters(w->alt)) + 1; }
 
-bool gather_is_out(const Waiter *w) {
+bool gather_is_out(const Waiter *w) { /* uncovered: for assertions (tests/invariants.c) */
   if (!has_mark(w->alt, &held)) return false;
   const Gather *g = of_waiter(w);
   uint32_t i = number_of(w);

@@ -164,7 +164,7 @@ void interruption_ends(Interruption *interruption) {
   atomic_store(&interruption->runs, false);
   while (atomic_load(&interruption->senders)) {
     if (interruption->process != getpid()) { /* after a fork: they are threads of the parent */
-      interruption->process = getpid();
+      interruption->process = getpid();      /* seldom covered: another thread sent one then */
       atomic_store(&interruption->senders, 0);
     }
     (void)sched_yield();
@@ -193,7 +193,7 @@ Interruption *interruption_find(const lua_State *main_thread) {
   for (Interruption *i = atomic_load(&all); i; i = i->next) {
     if (atomic_load(&i->state) != main_thread || !try_hold(i)) continue;
     if (atomic_load(&i->state) == main_thread) return i;
-    interruption_release(i);
+    interruption_release(i); /* seldom covered: the state has just been closed, in another thread */
   }
   return NULL;
 }
@@ -242,8 +242,8 @@ Interruption *interruption_open(lua_State *L, Sched *S) {
   if (S->interruption) return S->interruption; /* seldom covered: a finalizer has made it meanwhile */
   Interruption *made = stay_loaded() ? take_one() : NULL;
   if (!made) {
-    luaL_error(L, "not enough memory");
-    return NULL; /* uncovered: it raises */
+    luaL_error(L, "not enough memory"); /* seldom covered: only when memory runs out */
+    return NULL;
   }
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   made->sched = S;

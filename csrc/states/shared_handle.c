@@ -198,6 +198,7 @@ static int end_sharing(lua_State *L) {
   end_holds(L, S, sharing);
   S->sharing = NULL; /* from here on nothing follows the pointer of an alt to its wait */
   while (sharing->waits.first) {
+    /* seldom covered: Lua drops a finalizer only when the stack overflows in a collection */
     SharedWait *wait = CONTAINER_OF(sharing->waits.first, SharedWait, link);
     (void)shared_withdraw(&wait->alt); /* else something was completed while the last handle was being finalized */
     shared_wait_free(sharing, wait);

@@ -154,6 +154,7 @@ SharedHandle *shared_wait_push_handle(lua_State *L, const SharedHold *hold) {
     SharedHandle *h = CONTAINER_OF((Chan *)lua_touserdata(L, -1), SharedHandle, chan);
     if (h->hold == hold) return h;
   }
+  /* seldom covered: see end_sharing */
   lua_pushnil(L); /* there is none, or a newer one */
   lua_replace(L, -2);
   return NULL;

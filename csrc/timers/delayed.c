@@ -105,7 +105,7 @@ static void call(lua_State *L, Timer *timer) {
   if (ch) chan_close(L, ch, top + 3, 0);
   lua_pop(L, 1);
   if (!ch && lua_pcall(L, 1, 0, 0) != LUA_OK) { /* without memory: nobody else would tell of it */
-    lua_pushnil(L);
+    lua_pushnil(L);                             /* uncovered: only when memory runs out */
     lua_pushnil(L);
     error_report(L);
   }

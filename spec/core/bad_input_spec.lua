@@ -55,6 +55,7 @@ describe("bad input", function()
     "^rn.go: call it with a dot: rn.go%(%.%.%.%)$", function() rn:go(print) end,
     "^rn.sleep: call it with a dot", function() rn:sleep(3) end,
     "^pmap: n: .* got the module; call it with a dot: rn.pmap%(%.%.%.%)$", function() rn:pmap(3, print, {}) end,
+    "^this got the module: call functions with a dot, as rn.go%(f%), not with a colon$", function() ch.take(rn) end,
   })
 
   it("to chan: a buffer that another channel has", within(function()

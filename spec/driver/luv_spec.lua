@@ -42,6 +42,16 @@ describe("runnel.driver.luv", function()
     assert.same({ "started by the timer" }, log)
   end)
 
+  it("may have what a loop of polls waits for", function()
+    local ch, timer = rn.chan(1), uv.new_timer()
+    timer:start(60000, 0, nothing)
+    for _ = 1, 110000 do ch:poll() end -- more than 100000 are an error where nothing can help
+    timer:start(0, 0, function() ch:put_async "came" end)
+    local value
+    repeat value = ch:poll() until value
+    assert.equal("came", value)
+  end)
+
   it("wakes for runnel's timers while luv has nothing to do", function()
     uv.new_timer():start(60000, 0, nothing)
     local start = rn.now()

@@ -122,6 +122,19 @@ describe("a call that blocks the thread in a go block", function()
     assert.matches("^runnel: p%.lua:8: file:read has blocked .* cannot be answered meanwhile$", told[2])
   end)
 
+  it("returns as ever if the program has taken require away, and is not told", function()
+    local told, out = run {
+      "rn.go(function()",
+      "  local require = require",
+      "  _G.require = nil",
+      '  print(os.execute "sleep 0.06")',
+      "  _G.require = require",
+      "end)",
+    }
+    assert.equal("true\texit\t0\n", out)
+    assert.same({}, told)
+  end)
+
   it("is not told outside of go blocks, nor if it computes, nor in virtual time", function()
     assert.same({}, (run {
       'os.execute "sleep 0.1"',

@@ -240,6 +240,44 @@ describe("SIGTERM", function()
     end
   end)
 
+  it("ends a program that has said what it waits for once that has ended #ci", function()
+    for _, host in ipairs(HOSTS) do
+      local path = set.dir .. "/end_of_" .. host[1] .. "_"
+      local program = up(host[2], ([[
+        require("runnel.internal.sigterm").patience = 100
+        local function is_there(name)
+          local file <close> = io.open(%q .. name)
+          return file ~= nil
+        end
+        local called = rn.promise_chan()
+        local one = server(function()
+          called:put(true)
+          repeat rn.sleep(10) until is_there "request"
+          return 200
+        end)
+        rn.go(function() http.get(one.url) end)
+        rn.go(function()
+          called:take()
+          say "computes"
+          repeat until is_there "computation"
+        end)
+      ]]):format(path))
+      assert.is_true(program:says "computes", program:output())
+      program:signal "TERM"
+      for _, case in ipairs {
+        { "no go block has run since then", "computation" },
+        { "waits for:\n  the end of the http server http://127%.0%.0%.1:%d+/ at program%d+%.lua:%d+", "request" },
+      } do
+        local text, name = table.unpack(case)
+        patience.wait_until(function() return said(program):find(text) end)
+        assert.matches(text, said(program))
+        assert.is_nil(program:status())
+        set:write("end_of_" .. host[1] .. "_" .. name, "")
+      end
+      assert.equal(0, program:wait(), program:output())
+    end
+  end)
+
   it("ends a program at once with drain_on_term = false, and by a second one", function()
     for _, host in ipairs(HOSTS) do
       local program = up(host[2], "server(nil, { drain_on_term = false })")

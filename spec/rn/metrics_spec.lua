@@ -42,6 +42,25 @@ describe("rn.metrics", function()
     end)
   end)
 
+  it("counts more go blocks than it looks at in one turn", function()
+    rn.metrics()
+    local starts, n = {}, 0 -- more than 8192
+    for i = 1, 9 do
+      local start = rn.chan()
+      starts[i] = start
+      for _ = 1, 1000 do
+        n = n + 1
+        rn.go(start.take, start)
+      end
+    end
+    rn.yield()
+    local counted = { rn.metrics().go_blocks.parked, rn.go(function() return rn.metrics().go_blocks.parked end):take() }
+    for _, start in ipairs(starts) do start:close() end
+    rn.yield()
+    local others = rn.metrics().go_blocks.parked
+    assert.same({ n, n }, { counted[1] - others, counted[2] - others })
+  end)
+
   it("has the values, puts and takes of channels by name", function()
     rn.metrics()
     local jobs = rn.chan(2):name "jobs"

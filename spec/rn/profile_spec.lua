@@ -357,6 +357,15 @@ describe("rn.profile", function()
       assert.matches("put on lock, put last by holder\n", profile:text() .. "\n")
       assert.is_true(sum(stacks(profile), "^waiting;waits;.*;put on lock;put last by holder$") > 0)
     end)
+
+    sampled("says which number had who has what a wait is for, if it ended before the profile began", function()
+      local lock = rn.chan(1):name "lock"
+      rn.go(function() lock:put(1) end):take()
+      local waits = go("waits", function() lock:put(2) end)
+      local profile = rn.profile(function() rn.sleep(WAIT) end)
+      rn.cancel(waits)
+      assert.matches("put on lock, put last by #%d+\n", profile:text() .. "\n")
+    end)
   end)
 
   describe("of what is waited for", function()
@@ -674,6 +683,22 @@ describe("rn.profile", function()
     local lua = os.getenv "LUA" or "lua5.4"
     local result = process.run(dir.path, ("prlimit --sigpending=0:1000 %s script.lua"):format(lua))
     assert.equal("false\tscript.lua:2: profile: Resource temporarily unavailable\ntrue\n", result.out)
+  end)
+
+  it("ends with the state when a go block closes that in the middle of it", function()
+    local dir <close> = process.directory()
+    dir:write("script.lua", [[
+      local rn = require "runnel"
+      -- Is finalized after the profile, and computes for so long that a signal for samples would come.
+      local last = setmetatable({}, { __gc = function()
+        local began = os.clock()
+        repeat until os.clock() > began + 0.02
+        print "closed"
+      end })
+      rn.go(function() rn.profile(function() os.exit(0, true) end) end):take()
+    ]])
+    local result = process.run(dir.path, (os.getenv "LUA" or "lua5.4") .. " script.lua")
+    assert.same({ out = "closed\n", err = "", status = 0 }, result)
   end)
 
   it("is nil if the recorder ends it a second time", function()

@@ -570,6 +570,17 @@ At the end:
       assert.matches("the only run was given up.*polls chan.*nothing there\n +sleeps", err)
     end)
 
+    it("steps: a run in which one step chooses without end is given up, too #ci", function()
+      local why
+      local ok, err = pcall(sim.explore, function()
+        local _, reason = pcall(function() for _ = 1, 1e6 do sim.choose(2) end end)
+        why = reason
+      end, { seconds = 0 })
+      assert.matches("sim.choose: too many choices in one run$", why)
+      assert.is_false(ok)
+      assert.matches("^sim.explore: the only run was given up, so nothing was checked", err)
+    end)
+
     it("seconds: it ends in time if one of its runs would take for ever", function()
       local runs
       local explored

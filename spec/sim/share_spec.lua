@@ -61,6 +61,51 @@ describe("sim.explore with share = \"channels\" #heavy", function()
     for _, seed in ipairs { 209, 696, 4031 } do assert.is_nil((orders.compare(seed))) end
   end)
 
+  it("finds each order in which a shared channel, or a channel of the program around it, is used", function()
+    local outer = rn.chan(2)
+    for _, new in ipairs { function() return rn.shared_chan(1) end, function() return outer end } do
+      local taken = {}
+      local result = search(function()
+        local ch = new()
+        rn.go(function() ch:put(1) end)
+        rn.go(function() ch:put(2) end)
+        taken[ch:take() .. ch:take()] = true
+      end)
+      assert.is_true(result.all)
+      assert.same({ ["12"] = true, ["21"] = true }, taken)
+    end
+  end)
+
+  it("finds each order with a go block that has let the others run after 128 operations", function()
+    -- It is next again only after another one has run: so a third go block decides whether it can be.
+    for _, waits in ipairs { false, true } do
+      local logs = {}
+      local result = search(function()
+        local start, closed, other, log = rn.chan(1), rn.chan(), rn.chan(1), rn.chan(2)
+        closed:close()
+        local many = rn.go(function()
+          if waits then start:take() end
+          for _ = 1, 200 do closed:take() end
+          log:put "a"
+        end)
+        local once = rn.go(function()
+          if waits then
+            start:put(true)
+            rn.yield()
+          end
+          log:put "b"
+        end)
+        local third = rn.go(function() other:put(true) end)
+        many:take()
+        once:take()
+        third:take()
+        logs[log:take() .. log:take()] = true
+      end)
+      assert.is_true(result.all)
+      assert.same({ ab = true, ba = true }, logs)
+    end
+  end)
+
   it("finds each of the 68 blocking kernels of GoBench, whose failures replay without it", function()
     for _, name in ipairs(goker.names) do
       local function bug() goker.bugs[name](false) end

@@ -132,6 +132,30 @@ describe("the end of a program", function()
     end
   end)
 
+  it("stops any number of processes of uv.run #ci", function()
+    local dir <close> = process.directory()
+    dir:write("script.lua", [[
+      local rn, uv = require "runnel", require "runnel.uv"
+      local path, n = arg[1], 70 -- csrc/port/ending.c has room for 64 at first
+      for _ = 1, n do rn.go(uv.run, { "sh", "-c", "echo $$ >>" .. path .. "; exec sleep 100" }) end
+      repeat
+        rn.sleep(1)
+        local file <close> = io.open(path)
+      until file and select(2, file:read("a"):gsub("\n", "")) == n
+      os.exit(3)
+    ]])
+    os.execute(("%s%s DIR/script.lua DIR/pids >DIR/out 2>&1"):format(patience.timeout(), HOSTS[1][2])
+      :gsub("DIR", dir.path), nil)
+    local left, n = {}, 0
+    for pid in (dir:read "pids" or ""):gmatch "%d+" do
+      n = n + 1
+      if not patience.wait_until(function() return gone(pid) end, 5000) then left[#left + 1] = pid end
+    end
+    if left[1] then os.execute("kill -9 " .. table.concat(left, " ")) end
+    assert.equal(70, n, dir:read "out")
+    assert.same({}, left)
+  end)
+
   it("leaves signals as they were once no process runs", function()
     local function caught()
       for line in io.lines "/proc/self/status" do

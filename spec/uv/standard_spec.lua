@@ -219,6 +219,24 @@ describe("the standard streams of a program that uses runnel.uv", function()
     luv.fs_close(fd)
   end)
 
+  it("can be closed while another one is used, which does not get their numbers", function()
+    dir:write("closed.lua", [[
+      local rn, uv, luv = require "runnel", require "runnel.uv", require "luv"
+      assert(luv.fs_close(0))
+      local out = rn.chan()
+      local done = uv.write(1, out)
+      out:put "one\n"
+      out:put "two\n" -- is taken when the first is written
+      io.stderr:write(tostring(luv.fs_readlink "/proc/self/fd/0" == luv.fs_readlink "/proc/self/fd/1"))
+      out:close()
+      assert(done:take() == 8)
+    ]])
+    for _, program in pairs(hosts) do
+      local result = uv.run { "sh", "-c", ("%s %s/closed.lua | cat"):format(program, dir.path) }
+      assert.same({ "false", "one\ntwo\n" }, { result.stderr, result.stdout })
+    end
+  end)
+
   it("can be closed by the program, and nothing else gets their numbers", function()
     dir:write("closed.lua", [[
       local uv = require "runnel.uv"

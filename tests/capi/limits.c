@@ -23,6 +23,8 @@ static const struct {
      "script:1: rn.thread: the program"},
     {RUNNEL_NO_THREADS, ANY_MEMORY, "local t = rn.threads(1, function() return 1 end) return t",
      "script:1: rn.threads: the program"},
+    {RUNNEL_NO_THREADS, ANY_MEMORY, "require 'runnel.core'.internal.start_thread({})",
+     "script:1: threads: the program that runs this script does not allow them"},
     {RUNNEL_NO_THREADS, ANY_MEMORY, "return tostring(rn.file '/dev/null')", ""},
     {RUNNEL_NO_EXIT, ANY_MEMORY, "rn.exit(3)", "script:1: rn.exit: the program"},
     {RUNNEL_NO_EXIT, ANY_MEMORY, "return rn.thread(function() require 'runnel'.exit(3) end):take()",
@@ -134,6 +136,20 @@ static void without_globals(void) {
   }
 }
 
+/* A state need not have all of Lua's libraries. */
+static void with_some_libraries(void) {
+  lua_State *L = luaL_newstate();
+  CHECK(L);
+  luaL_openlibs(L);
+  lua(L, "utf8 = nil");
+  OK(runnel_open(L));
+  lua(L, "package.path, package.cpath = '', '' rn = require 'runnel.all'");
+  load(L, "local ch = rn.chan() rn.go(function() ch:put(utf8 == nil and 'ok') end) return ch:take()");
+  const char *text = result_of(L);
+  if (strcmp(text, "ok") != 0) FAIL("%s", text);
+  lua_close(L);
+}
+
 /* A C function that ends its thread leaves the step as an exception does: by unwinding. */
 static int end_thread(lua_State *L) {
   (void)L;
@@ -164,6 +180,8 @@ int main(void) {
   puts("ok limited");
   without_globals();
   puts("ok without_globals");
+  with_some_libraries();
+  puts("ok with_some_libraries");
   left_by_unwinding();
   puts("ok left_by_unwinding");
   return EXIT_SUCCESS;

@@ -265,7 +265,7 @@ static void resume(Loop *loop, Transfer *t) {
   client_unlock(t->client);
   CURLcode code = curl_easy_pause(t->easy, paused); /* may call on_body */
   if (code == CURLE_OK) return;
-  if (code == CURLE_BAD_FUNCTION_ARGUMENT) return; /* it has no connection at the moment */
+  if (code == CURLE_BAD_FUNCTION_ARGUMENT) return; /* seldom covered: it has no connection just now */
   if (t->refusal) finish_transfer(loop, t, code);  /* seldom covered: on_body has just refused it */
   else loop->is_broken = true;                     /* seldom covered: see fail_all */
 }
@@ -390,10 +390,10 @@ static void work(Loop *loop) {
 static void look_for_lost(Loop *loop) {
   int64_t now = clock_ms();
   if (!loop->active.first || now < loop->look) return;
-  loop->look = now + LOOK_MS;
+  loop->look = now + LOOK_MS; /* seldom covered: a transfer is seldom that long in a spec */
   for (Link *link = loop->active.first; link; link = list_next(&loop->active, link)) {
     if (CONTAINER_OF(link, Transfer, active)->requests) continue;
-    int running = 0;
+    int running = 0; /* seldom covered: libcurl has forgotten it */
     note(loop, curl_multi_socket_all(loop->multi, &running));
     end_done(loop);
     return;

@@ -61,7 +61,7 @@ Load *loader_add(Loader *loader, Wakeup *wakeup, void *owner, Part *part) {
   if (!load) return NULL;
   load->bytes = (Bytes){.start = (char *)malloc(size), .capacity = size};
   if (!load->bytes.start) {
-    load_free(load);
+    load_free(load); /* seldom covered: only when memory runs out */
     return NULL;
   }
   open_loader(loader, wakeup);
@@ -94,7 +94,7 @@ Load *loader_take(Loader *loader) {
 
 static void free_all(List *list) {
   for (Link *first; (first = list->first) != NULL;) {
-    list_remove(list, first);
+    list_remove(list, first); /* seldom covered: the server is closed while a piece is read */
     load_free(CONTAINER_OF(first, Load, link));
   }
 }

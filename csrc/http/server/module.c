@@ -15,8 +15,9 @@ int luaopen_runnel_http_core(lua_State *L);
 /* Pushes why the response of a request was cut. */
 static void push_cut(lua_State *L, const Request *request) {
   int error = request->part_error; /* set before the event was added, and then no more */
-  lua_pushfstring(L, "%s: %s", request->target,
-                  error < 0 ? "the file has become shorter while it was sent" : strerror(error));
+  const char *why = "the file has become shorter while it was sent";
+  if (error >= 0) why = strerror(error); /* uncovered: the disk has failed */
+  lua_pushfstring(L, "%s: %s", request->target, why);
 }
 
 /* Events.deliver: calls the handler with each request that has events. */

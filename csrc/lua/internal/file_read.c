@@ -27,7 +27,7 @@ static int read_in_memory(lua_State *L) {
     return 2;
   }
   if (errno == EAGAIN) {
-    lua_pushboolean(L, false);
+    lua_pushboolean(L, false); /* seldom covered: the file system may have all files in memory */
     return 1;
   }
   lua_pushnil(L);

@@ -35,7 +35,7 @@ static int internal_resolve(lua_State *L) {
   if (!port) return luaL_error(L, "not enough memory");
   bool ok = resolver_look_up(resolver, host, port);
   if (!ok) {
-    port_close(port);
+    port_close(port); /* uncovered: only when resources run out */
     port_release(port);
   }
   lua_pushboolean(L, ok);
