@@ -135,6 +135,33 @@ describe("http.within", function()
     end)
   end)
 
+  it("raises the last reason if its caller is cancelled again just when the function ends", function()
+    local moments = 0
+    for turns = 0, 10 do
+      sim.run(function()
+        local over = rn.chan()
+        local f = http.within(function()
+          rn.shield(function()
+            rn.sleep(10)
+            over:close()
+          end)
+          return 204
+        end, { timeout = 1000 })
+        local caller = rn.go(f, { headers = {} })
+        rn.sleep(1)
+        rn.cancel(caller, "the client has gone")
+        over:take()
+        for _ = 1, turns do rn.yield() end
+        local is_cancelled = not caller:closed() and rn.cancel(caller, "the server was closed")
+        if is_cancelled then moments = moments + 1 end
+        rn.sleep(20)
+        assert.same({}, stage.heard(), turns)
+        assert.same({ nil, is_cancelled and "the server was closed" or "the client has gone" }, { caller:take() })
+      end)
+    end
+    assert.is_true(moments > 1 and moments < 11, moments)
+  end)
+
   it("passes errors of the function on", function()
     for _, opts in ipairs { { max = 5 }, { timeout = 1000 } } do
       http.fake(http.within(function() error("mine", 0) end, opts))

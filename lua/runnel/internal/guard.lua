@@ -201,11 +201,16 @@ end
 ---@param reason any why the caller was cancelled
 ---@return any reason the last one, which is to be raised: the core takes an earlier one for an error
 function guard.join(block, caller, reason)
-  while true do
-    local ok, again = pcall(internal.join, block)
-    if ok or not caller then return reason end
+  local ok, again = pcall(internal.join, block)
+  while caller and not ok and is_cancelled(again) do
     reason = again
+    ok, again = pcall(internal.join, block)
   end
+  if caller and reason ~= nil and not is_cancelled(reason) then -- cancelled again since the block has ended
+    ok, again = pcall(core.yield)
+    if not ok and is_cancelled(again) then reason = again end
+  end
+  return reason
 end
 
 ---Calls a function, which may park. Reports an error to the error handler (rn.on_error), with its traceback.
