@@ -142,10 +142,12 @@ describe("runnel.monitor", function()
       collectgarbage()
       rn.run(function()
         rn.go(function() end):take()
+        local ready = rn.chan():name "ready" -- the others wait now
         rn.sleep(600000)
+        ready:close()
       end)
     ]]
-    local rows, texts = monitored.rows_of(monitored.messages(p:events(3)))
+    local rows, texts = monitored.rows_of(monitored.messages(p:events_until '"ready"'))
     local chans, gos = {}, {}
     for id, row in pairs(rows[0]) do
       chans[texts[row[3]]] = { limit = row[5], flags = row[6], fill = table.move(rows[1][id], 3, 7, 1, {}), id = id }
