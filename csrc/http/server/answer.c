@@ -279,7 +279,7 @@ static bool give(lua_State *L, Request *request, Reply *reply, const char *body,
   reply_end(reply);
   bool has_begun = false;
   size_t sent = send_directly(request, reply, body, size, &has_begun);
-  reply_add(reply, body + sent, size - sent);
+  if (sent < size) reply_add(reply, body + sent, size - sent);
   bool is_wanted = !request->answer.has_begun && !request->ending;
   bool ok = !reply->failed && (!is_wanted || bytes_move(&request->out, &reply->bytes));
   if ((ok && is_wanted) || has_begun) {
