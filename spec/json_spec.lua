@@ -392,7 +392,7 @@ describe("JSON", function()
     end
   end)
 
-  it("does what a model of it does, with random texts", function()
+  it("does what a model of it does, with random texts #ci", function()
     local function check(text)
       local value, problem = json.decode(text)
       local expected, expected_problem = model.decode(text)

@@ -102,7 +102,7 @@ describe("runnel.tls", function()
       assert.is_nil(s.session:info().peer)
     end)
 
-    it("carry all bytes in order, however they are split", function()
+    it("carry all bytes in order, however they are split #ci", function()
       for _ = 1, long.times(20, 2000) do
         local most = math.random(1, 3000)
         local function size(n) return math.random(1, math.min(n, most)) end

@@ -6,7 +6,7 @@ describe("bench/programs.lua", function()
   local has_time = os.execute "test -x /usr/bin/time"
   if not (has_time and pcall(require, "luv")) then return pending "GNU time or luv is not installed" end
 
-  it("prints tables of the chosen programs and peers #slow", function()
+  it("prints tables of the chosen programs and peers #slow #ci", function()
     local output, errors, status = shell.run "lua bench/programs.lua --quick actors commands lua luv"
     assert.equal(0, status)
     assert.match("commands: round 1: luv\n", errors)

@@ -869,7 +869,7 @@ describe("runnel, the executable", function()
       assert.equal(0, result.status)
     end)
 
-    it("writes what threads do", function()
+    it("writes what threads do #ci", function()
       local result = asked [[
         local rn = require "runnel"
         local jobs = rn.shared_chan():name "jobs"

@@ -348,7 +348,7 @@ describe("req:websocket", function()
       assert.equal(COUNT, n)
     end)
 
-    both("gets what several go blocks write, each message whole", function()
+    both("gets what several go blocks write, each message whole #ci", function()
       local WRITERS, EACH = 20, 30
       local _ <close>, url = serve(function(conn)
         local writers = {}

@@ -474,7 +474,7 @@ describe("random jobs", function()
   before_each(stage.open)
   after_each(stage.close)
 
-  it("do what the model predicts: pmap", function()
+  it("do what the model predicts: pmap #ci", function()
     rn.on_error(function() end) -- what cancelled jobs raise, and errors that came after another in the order
     each_seed("pmap", check_pmap)
   end)

@@ -230,7 +230,7 @@ describe("rn.thread", function()
     assert.is_true(depth > 150 and depth < 250, depth)
   end)
 
-  it("can be started by the hundred", function()
+  it("can be started by the hundred #ci", function()
     local go_on, results = rn.shared_chan(), {}
     for i = 1, 200 do results[i] = rn.thread(function(ch, n) return ch:take() == nil and n end, go_on, i) end
     go_on:close()

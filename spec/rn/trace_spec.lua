@@ -772,7 +772,7 @@ describe("the core's trace", function()
     ]]))
   end)
 
-  it("gives the names that come after the first 65000 the label other", function()
+  it("gives the names that come after the first 65000 the label other #ci", function()
     assert.equal("name 1\tother\tother\n", (stage.script [[
       local rn = require "runnel"
       local trace = require("runnel.core").internal.trace

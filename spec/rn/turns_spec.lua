@@ -51,7 +51,7 @@ describe("a call that looks at everything", function()
   after_each(stage.close)
 
   for name, one in pairs(CALLS) do
-    it("lets the others run: " .. name, stage.sim(function()
+    it("lets the others run #ci: " .. name, stage.sim(function()
       local chs = many()
       if one.before then one.before() end
       local turns, n = turns_of(one.call)

@@ -44,7 +44,7 @@ describe(".ci/run", function()
     end
   end)
 
-  it("fails if a spec does, or if no specs ran", function()
+  it("fails if a spec does, or if no specs ran #ci", function()
     local line, status = run "6 successes / 1 failure / 2 errors / 0 pending"
     assert.same({ "21 passed, 10 failed", 1 }, { line, status })
     line, status = run "nothing"
@@ -77,7 +77,7 @@ describe(".ci/run", function()
     end
   end)
 
-  it("runs every second spec file with gcc's sanitizers, which the commit chooses, and all without them", function()
+  it("runs every second spec file with gcc's sanitizers, which the commit chooses, and all without them #ci", function()
     for commit, share in pairs { ["000000ef"] = "1/2", ["000000ff"] = "2/2" } do
       run(GOOD, nil, commit)
       local made = dir:read "made"

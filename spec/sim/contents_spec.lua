@@ -11,7 +11,7 @@ describe("the contents of a file of a simulated disk", function()
 
   local function resized(old, size) return old:sub(1, size) .. ("\0"):rep(size - #old) end
 
-  it("are those of a string, whatever is written, cut, synced and copied", function()
+  it("are those of a string, whatever is written, cut, synced and copied #ci", function()
     for seed = 1, 60 do
       local random = generator(seed)
       local file, copy, text, synced = contents.new(), contents.new(), "", ""

@@ -242,7 +242,7 @@ describe("every operation of runnel.uv", function()
   before_each(uv_stage.open)
   after_each(uv_stage.close)
 
-  it("of the manual is among those that are tried here", function()
+  it("of the manual is among those that are tried here #ci", function()
     for name in pages.read("docs/manual/io.md"):gmatch "`uv%.([%l_]+)[%(%s{]" do
       assert.is_truthy(operations[name] or IN_THE_CALLER:find(name, 1, true), "uv." .. name .. " is not tried")
     end
