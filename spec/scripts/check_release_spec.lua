@@ -19,7 +19,7 @@ describe("scripts/check_release", function()
       %s
     ]]):format(make))
     local result = process.run(dir.path,
-      ("chmod +x bin/* && PATH=$PWD/bin:$PATH %sscripts/check_release %s"):format(before or "", rows))
+      ("unset SUITE; chmod +x bin/* && PATH=$PWD/bin:$PATH %sscripts/check_release %s"):format(before or "", rows))
     local found = {}
     for name, word in result.out:gmatch "\n([%l-]+) +(%a+) +%d+ s%f[\n]" do found[#found + 1] = name .. " " .. word end
     return found, result

@@ -578,7 +578,7 @@ At the end:
       end, { seconds = 0 })
       assert.matches("sim.choose: too many choices in one run$", why)
       assert.is_false(ok)
-      assert.matches("^sim.explore: the only run was given up, so nothing was checked", err)
+      assert.matches("^sim.explore: the only run was given up, so nothing was checked", err:sub(1, 80)) -- of 3 MB
     end)
 
     it("seconds: it ends in time if one of its runs would take for ever", function()
