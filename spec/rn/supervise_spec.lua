@@ -225,6 +225,45 @@ describe("supervise", function()
     assert.same({ nil, "second" }, { caller:take() })
   end))
 
+  it("raises the last reason if its caller is cancelled again just when its last child ends", stage.within(function()
+    for turns = 0, 10 do
+      local over = rn.chan()
+      local caller = rn.go(rn.supervise, { { "a", function()
+        rn.shield(function()
+          rn.sleep(10)
+          over:close()
+        end)
+      end } })
+      rn.sleep(1)
+      rn.cancel(caller, "first")
+      over:take()
+      for _ = 1, turns do rn.yield() end
+      local again = not caller:closed() and rn.cancel(caller, "second")
+      assert.same({ nil, again and "second" or "first" }, { caller:take() })
+    end
+    assert.same({}, stage.heard())
+  end))
+
+  it("ends if its caller is cancelled while children end that are to start again", stage.within(function()
+    local starts = 0
+    local caller = rn.go(rn.supervise, {
+      { "a", function()
+        starts = starts + 1
+        rn.shield(rn.sleep, nil, 10)
+      end },
+      { "b", function()
+        rn.sleep(1)
+        error("b has failed", 0)
+      end },
+    }, { order = "all", ex_handler = function() end })
+    rn.sleep(3)
+    assert.is_true(rn.cancel(caller, "enough"))
+    rn.sleep(20)
+    assert.is_true(caller:closed())
+    assert.equal(1, starts)
+    assert.same({ nil, "enough" }, { caller:take() })
+  end))
+
   it("cancels its children in the opposite order when its caller is cancelled, and reports what they raise then",
     stage.sim(function()
       local log = {}

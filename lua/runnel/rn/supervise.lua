@@ -75,7 +75,7 @@ local ENDS = "cancelled by its supervisor, which ends"
 ---@field package within number
 ---@field package first number
 ---@field package ex_handler? fun(err: any, name: string)
----@field package cancelled_again any why its caller was cancelled, the last time, while children were being stopped
+---@field package reason any why its caller was cancelled, the last time; nil: it was not
 ---@field package times number[] when children were started again within the last `within` ms
 ---@field package causes { name: string, err: any }[] why, the last ones
 local Supervisor = {}
@@ -149,7 +149,7 @@ function Supervisor:stop(list, reason)
     local child = list[i]
     if child.block then
       core.cancel(child.block, reason)
-      self.cancelled_again = guard.join(child.block, self.caller, self.cancelled_again)
+      self.reason = guard.join(child.block, self.caller, self.reason)
       child.block = false
       if child.has_failed and child.err ~= reason and child.err ~= NO_ERROR then
         self:failed(child, child.err, child.trace)
@@ -198,6 +198,7 @@ function Supervisor:ended(child, reason)
   child.tries = child.tries + 1
   local group, pause = self:group(child), backoff.pause(self.first, child.tries)
   self:stop(group, OTHERS_RESTART)
+  if self.reason ~= nil then error(self.reason, 0) end
   for _, one in ipairs(group) do
     one.restarts = one.restarts + 1
     start(one, pause)
@@ -287,8 +288,9 @@ function supervise.supervise(children, opts)
   supervisors[self] = true
   local ok, err = pcall(self.watch, self)
   local is_cancelled = not ok and internal.is_cancelled(err)
+  if is_cancelled then self.reason = err end
   self:stop(children, ENDS)
-  if is_cancelled and self.cancelled_again ~= nil then err = self.cancelled_again end
+  if is_cancelled then err = self.reason end
   if not ok then error(err, 0) end
 end
 
