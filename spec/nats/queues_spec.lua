@@ -66,6 +66,7 @@ describe("queues", function()
     local worker, resize = serve(2), conn:remote "resize"
     local results = rn.pmap_unordered(8, resize, { "a.png", { width = 7 }, "c", "d", "e" })
     wait_for(function() return worker:stats().running == 2 and worker:stats().waiting == 0 end)
+    wait_for(function() return queue_with("resize", 1).waiting == 3 end) -- the server counts them a moment later
     local queue = queue_with("resize", 1)
     assert.same({ "resize", "jobs", 3, 2, 0, 0, 0, false }, { queue.name, queue.kind, queue.waiting, queue.running,
       queue.redelivered, queue.given_up, queue.done, queue.paused })

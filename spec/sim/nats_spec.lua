@@ -142,6 +142,17 @@ local function make(conn, name, config, consumer)
   return api(conn, ("CONSUMER.DURABLE.CREATE.%s.c"):format(name), { stream_name = name, config = consumer })
 end
 
+-- Waits until a consumer counts n messages that it has not delivered yet. nats-server tells consumers of a stored
+-- message after it has answered the publisher, and a delivery says how many later messages its consumer has heard of.
+local function count(conn, stream, n, consumer)
+  local verb = ("CONSUMER.INFO.%s.%s"):format(stream, consumer or "c")
+  for _ = 1, 1000 do
+    if api(conn, verb).num_pending == n then return end
+    rn.sleep(10)
+  end
+  error(("%s never says num_pending = %d"):format(verb, n))
+end
+
 -- How long a message may take to come, ms.
 local LONG <const> = 10000
 
@@ -321,6 +332,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
   same("a consumer delivers what is asked for, and says what is left", function(conn, log)
     log(make(conn, "s", { subjects = { "a" } }, {}))
     for i = 1, 3 do store(conn, "a", "text " .. i) end
+    count(conn, "s", 3)
     local take, ch = pull(conn, "s", { batch = 5, expires = 300 * MS })
     for _ = 1, 4 do log(shown(take())) end
     ch:close()
@@ -341,6 +353,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
   same("acknowledgements of each kind", function(conn, log)
     make(conn, "s", { subjects = { "a" } }, {})
     for i = 1, 6 do store(conn, "a", "text " .. i) end
+    count(conn, "s", 6)
     local messages = {}
     for i = 1, 5 do messages[i] = next_message(conn, "s") end
     local function answer(i, text)
@@ -378,6 +391,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
   same("at most max_ack_pending messages are not acknowledged", function(conn, log)
     make(conn, "s", { subjects = { "a" } }, { max_ack_pending = 2 })
     for i = 1, 3 do store(conn, "a", "text " .. i) end
+    count(conn, "s", 3)
     local take, ch = pull(conn, "s", { batch = 3, expires = 500 * MS })
     local first = take()
     log(shown(first), shown(take()), shown(take()))
@@ -448,6 +462,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     other { ack_policy = "explicit", filter_subject = "a.2", deliver_policy = "new" }
     other { ack_policy = "explicit", filter_subject = "a.2" }
     for i = 1, 4 do store(conn, "a." .. i % 2, "text " .. i) end
+    count(conn, "s", 2)
     local one, three = next_message(conn, "s"), next_message(conn, "s")
     log(shown(one), shown(three))
     log(conn:request(three.reply, "+ACK").data, api(conn, "STREAM.INFO.s"))
@@ -465,6 +480,8 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     local other = { durable_name = "d", ack_policy = "explicit" }
     api(conn, "CONSUMER.DURABLE.CREATE.s.d", { stream_name = "s", config = other })
     log(store(conn, "a.1", "for both"), store(conn, "a.2", "for d"), api(conn, "STREAM.INFO.s"))
+    count(conn, "s", 1)
+    count(conn, "s", 2, "d")
     local c, d1, d2 = next_message(conn, "s"), next_message(conn, "s", "d"), next_message(conn, "s", "d")
     log(shown(c), shown(d1), shown(d2))
     for _, message in ipairs { d1, c, d2 } do
@@ -562,6 +579,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
     make(conn, "s", { subjects = { "a" } }, {})
     make(conn, "m", { subjects = { "b" }, storage = "memory" })
     for i = 1, 3 do store(conn, "a", "text " .. i, { ["Nats-Msg-Id"] = "id " .. i }) end
+    count(conn, "s", 3)
     local first = next_message(conn, "s")
     next_message(conn, "s")
     log(conn:request(first.reply, "+ACK").data)
@@ -592,6 +610,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
   local function work_queue(conn, subjects, taken, acked)
     make(conn, "s", { subjects = { "a.*" }, retention = "workqueue" }, { ack_wait = 500 * MS })
     for i, subject in ipairs(subjects) do store(conn, subject, "text " .. i) end
+    count(conn, "s", #subjects)
     for i = 1, taken do
       local message = next_message(conn, "s")
       if acked[i] then conn:request(message.reply, "+ACK") end
