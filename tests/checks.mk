@@ -57,7 +57,7 @@ check-san: check-san-gcc check-san-clang ## the specs with address and undefined
 check-san-gcc:   BUILT = CC=gcc BUILD=build/san-gcc CFLAGS='-O1 -DRUNNEL_DEBUG $(SPECS_SANITIZED)' $(FEWEST_SPECS)
 check-san-clang: BUILT = CC=clang BUILD=build/san-clang CFLAGS='-O2 $(SPECS_SANITIZED)' $(FEWER_SPECS)
 SPECS_SANITIZED = -g -fno-omit-frame-pointer $(SANITIZED)
-run-san-gcc run-san-clang: export ASAN_OPTIONS = detect_leaks=1:detect_stack_use_after_return=1
+run-san-gcc run-san-clang: export ASAN_OPTIONS = detect_leaks=1:detect_stack_use_after_return=1:intercept_tls_get_addr=0
 run-san-gcc run-san-clang: export UBSAN_OPTIONS = print_stacktrace=1
 run-san-gcc run-san-clang: $(BUILD)/lua
 	$(THEN) run-specs LUA=$(abspath $(BUILD))/lua LDFLAGS=-Wl,-z,nodelete
