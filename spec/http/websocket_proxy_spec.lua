@@ -33,9 +33,11 @@ describe("http.websocket through", function()
   end
 
   local function move(from, to)
-    for chunk in from:read() do
-      if not to:write(chunk) then break end
+    local input = from:read()
+    for chunk in input do
+      if not to:write(chunk) then return to:close() end
     end
+    input:take() -- the reason, if it has failed: an end that closes before it has read all resets its connection
     to:close()
   end
 

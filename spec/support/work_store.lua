@@ -42,8 +42,12 @@ end
 ---@param state string
 ---@return runnel.store.RunState
 function work_store.wait_for_state(r, state)
-  patience.wait_for(function() return r:state().state == state end)
-  return r:state()
+  local seen
+  patience.wait_for(function()
+    seen = r:state() -- not once more later: the run may go on meanwhile
+    return seen.state == state
+  end)
+  return seen
 end
 
 ---The bytes of a store that a function has filled: for the host of a world, since tables are made by many writes.
