@@ -8,7 +8,7 @@ local long = require "spec.support.long"
 local search = require "spec.support.search"
 local sim = require "runnel.sim"
 
-local SEEDS = long.times(150, 10000)
+local SEEDS = long.times(150, 3000)
 
 -- Runs random flows, and returns how often what was done.
 local function run_all(options)

@@ -332,7 +332,7 @@ end
 
 describe("random histories", function()
   it("of many concurrent calls, of which some are killed, are linearizable #ci", function()
-    for _ = 1, long.times(20, 1000) do
+    for _ = 1, long.times(20, 300) do
       local operations = random_history(math.random(2, 8), math.random(5, 60), math.random() * 0.15)
       local ok, why = check_kv(operations)
       assert.is_true(ok, why)
@@ -341,7 +341,7 @@ describe("random histories", function()
 
   it("that are small have the answer that all orders give, whatever was changed in them", function()
     local answers = { [true] = 0, [false] = 0 }
-    for _ = 1, long.times(600, 50000) do
+    for _ = 1, long.times(600, 15000) do
       local operations = random_history(3, 2, 0.2)
       for _ = 1, math.random(0, 4) do
         local a, b = operations[math.random(#operations)], operations[math.random(#operations)]
@@ -363,7 +363,7 @@ describe("random histories", function()
 
   -- Each fault is planted after all that the processes did, where a right history has one answer only.
   local function with_end(f)
-    for _ = 1, long.times(10, 1000) do
+    for _ = 1, long.times(10, 300) do
       local operations, last = random_history(4, 20, 0), 0
       for _, operation in ipairs(operations) do last = math.max(last, operation.back) end
       operations[#operations + 1] = { process = "end", what = "put", call = last + 1, back = last + 2, value = -1,
