@@ -15,6 +15,14 @@ describe("the manual", function()
   setup(function() dir = process.directory() end)
   teardown(function() dir:remove() end)
 
+  -- Temporary files of a program are in the directory, too.
+  local TMPNAME <const> = [[function os.tmpname()
+    local path = ("./%p"):format({})
+    assert(io.open(path, "w")):close()
+    return path
+  end ]]
+  local function in_dir(code) return (code:gsub('"/tmp/', function() return '"' .. dir.path .. "/" end)) end
+
   local list, whole = pages.of(DIR), {}
   for i, path in ipairs(list) do whole[i] = pages.read(path) end
   local text = table.concat(whole, "\n")
@@ -30,11 +38,11 @@ describe("the manual", function()
     for _, snippet in ipairs(snippets.of(path)) do
       local it = snippets.can_run(snippet) and it or pending
       it("has code that prints what it says: " .. snippet.name, function()
-        assert.same(snippet.expected, snippets.run(snippet))
+        assert.same(snippet.expected, snippets.run(snippet, in_dir(snippet.code)))
       end)
 
       it("has code that ends if it is a whole program: " .. snippet.name, function()
-        dir:write("job.lua", 'local rn = require "runnel"\n' .. snippet.code .. "\n")
+        dir:write("job.lua", TMPNAME .. 'local rn = require "runnel"\n' .. in_dir(snippet.code) .. "\n")
         local command = "timeout -s KILL %d %s job.lua </dev/null"
         local result = process.run(dir.path, command:format(patience.seconds(60), process.runnel))
         assert.not_matches("parked for ever", result.err)

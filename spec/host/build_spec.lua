@@ -338,7 +338,7 @@ describe("runnel build", function()
       for path in copies:gmatch "/%S+" do
         run(("mkdir -p root$(dirname %s); cp -L %s root%s"):format(path, path, path))
       end
-      return run(("chroot '%s' /app %s"):format(root, arguments))
+      return run(("env -u TMPDIR chroot '%s' /app %s"):format(root, arguments))
     end
 
     before_each(function() root = dir.path .. "/root" end)
@@ -365,7 +365,7 @@ describe("runnel build", function()
       build "main.lua -o app --libraries"
       run_in_root ""
       dir:write("root/day.csv", "rain,3\nwind,9\n")
-      local result = run(("chroot '%s' /app weather.db day.csv"):format(root))
+      local result = run(("env -u TMPDIR chroot '%s' /app weather.db day.csv"):format(root))
       assert.equal("day.csv: 2 rows, 0 lines skipped\n", result.err)
       assert.matches("^rain +3\nwind +9\n$", result.out)
     end)

@@ -50,4 +50,23 @@ describe("scripts/specs.lua", function()
         ('SPEC_SHARE is "%s", and must be I/N with I from 1 to N, such as 1/2'):format(share), 1, true))
     end
   end)
+
+  it("leaves no temporary files, also of a process that was killed", function()
+    dir:write("a_spec.lua", ([[it("is killed", function()
+      local file, path = assert(io.open("%s/left", "w")), os.tmpname()
+      assert(os.execute(("cp %%s %%s-wal && mktemp -d >>%s/made"):format(path, path)))
+      file:write(path, "\n")
+      file:close()
+      os.execute "kill -9 $PPID"
+    end)]]):format(dir.path, dir.path))
+    local _, result = run "1/5"
+    assert.equal(1, result.status)
+    local left = dir:read "left" .. dir:read("left"):gsub("\n", "-wal\n") .. dir:read "made"
+    local n = 0
+    for path in left:gmatch "[^\n]+" do
+      n = n + 1
+      assert.is_nil(io.open(path), path)
+    end
+    assert.equal(3, n)
+  end)
 end)

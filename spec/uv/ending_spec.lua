@@ -83,7 +83,7 @@ describe("the end of a program", function()
       drains:take()
       get "sigterm"
     ]] },
-    { "SIGTERM ends it while it is recorded", "get 'sigterm'", only = "runnel", option = "--trace=PATH.json" },
+    { "SIGTERM ends it while it is recorded", "get 'sigterm'", only = "runnel", option = "--trace=PATH/trace.json" },
   } do
     for _, host in ipairs(HOSTS) do
       if not how.only or how.only == host[1] then

@@ -58,8 +58,10 @@ end
 
 ---Runs a snippet; an error in it is raised.
 ---@param snippet { path: string, line: integer, code: string }
+---@param code? string in place of its code
 ---@return string[] lines what it printed
-function snippets.run(snippet)
+function snippets.run(snippet, code)
+  code = code or snippet.code
   local lines = {}
   local function print_line(...)
     local words = table.pack(...)
@@ -68,12 +70,12 @@ function snippets.run(snippet)
   end
   local env = setmetatable({ rn = rn, print = print_line }, { __index = _G })
   -- Blank lines before the code, so that errors have the line numbers of the file.
-  local chunk = assert(load(("\n"):rep(snippet.line) .. snippet.code, "@" .. snippet.path, "t", env))
+  local chunk = assert(load(("\n"):rep(snippet.line) .. code, "@" .. snippet.path, "t", env))
   local handler, driver = rn.on_error(nil), rn.driver(nil) -- before a snippet that asks for them
   rn.on_error(handler)
   rn.driver(driver)
   -- runnel.uv, http.files, http.websocket and part:save set their driver only once, when they are loaded.
-  if package.loaded["runnel.uv.loop"] and sets_driver(snippet.code) then
+  if package.loaded["runnel.uv.loop"] and sets_driver(code) then
     rn.driver(require "runnel.driver.luv")
   end
   local ok, err = xpcall(chunk, debug.traceback)
