@@ -29,7 +29,7 @@ $(CHECKS:%=check-%): check-%:
 # ---- the specs, in other ways ----
 
 # Slow builds leave out the specs tagged #slow, which wait, or run Lua code alone for long. Those that run for each
-# commit, and valgrind, also leave out those tagged #heavy, which compute.
+# commit also leave out those tagged #heavy, which compute; and valgrind, which is ten times slower still, #ci, too.
 FEWER_SPECS  = SPEC_LIMIT=300 BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow'
 FEWEST_SPECS = SPEC_LIMIT=300 BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,heavy'
 
@@ -39,7 +39,7 @@ check-specs-rest: BUILT  =
 run-specs-rest:
 	$(THEN) run-specs SPEC="$$(grep -rlE '#($(subst $(comma),|,$(REST)))\>' spec --include='*_spec.lua' | LC_ALL=C sort | tr '\n' ' ')" BUSTED_FLAGS=--tags=$(REST)
 
-check-specs-long: ## the specs in their long form: about an hour of processor time
+check-specs-long: ## the specs in their long form: half an hour of processor time
 check-specs-long: NEEDED = test
 check-specs-long: BUILT  = LONG=1
 run-specs-long: run-specs
@@ -82,7 +82,7 @@ run-asserts:
 check-valgrind: ## the specs under valgrind's memcheck, with the core's assertions
 check-valgrind: NEEDED = valgrind
 check-valgrind: BUILT  = BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' \
-                         BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,heavy'
+                         BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,heavy,ci'
 run-valgrind: export RUNNEL_MALLOC = 1 # so that valgrind sees each object
 run-valgrind: export SPEC_LIMIT = 0
 run-valgrind: export UNDER = valgrind --quiet --child-silent-after-fork=yes --error-exitcode=99 --leak-check=full \

@@ -83,7 +83,9 @@ describe("runnel.monitor", function()
     assert.equal(400, (p:post("/values?", "id=1%00")))
     local head = ("POST /values?token=%s HTTP/1.1\nContent-Length: "):format(p.token)
     assert.equal(400, (monitored.request(p.port, head .. "0")))
-    assert.is_nil((monitored.request(p.port, head .. "100\nContent-Type: application/x-www-form-urlencoded", nil, 0.5)))
+    local typed = "\nContent-Type: application/x-www-form-urlencoded"
+    local status = monitored.request(p.port, head .. "100" .. typed, nil, 0.5)
+    assert.is_true(status == nil or status == 408, status) -- the latter on a machine so slow that it waits for long
     assert.equal(202, (p:post("/values?", "id=1")))
   end)
 

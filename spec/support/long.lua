@@ -3,8 +3,8 @@
 ---
 ---They differ in how often something is repeated: see `times`. A spec that only the long form runs has the tag #long.
 ---The other tags:
---- - #ci: it takes more than about 0.3 s of processor time. `make test` leaves it out; CI runs it, by
----   `make check-specs-rest`.
+--- - #ci: it takes more than about 0.3 s of processor time. `make test` and the run under valgrind
+---   leave it out; CI runs it, by `make check-specs-rest`.
 --- - #heavy: the same, and it computes so much that runs with gcc's sanitizers and under valgrind leave it out, too.
 --- - #slow: it waits in real time. All runs with sanitizers leave it out.
 
