@@ -459,11 +459,12 @@ $(BUILD)/base: $(BUILD)/tests/base.o $(BUILD)/tests/memory.o $(filter $(BUILD)/o
 $(BUILD)/shared: $(BUILD)/tests/shared/shared.o $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
-# If libmsgpackc is there, what the core packs is compared with what it packs.
-MSGPACK = $(eval MSGPACK := $(shell $(CC) -E -include msgpack.h -x c /dev/null >/dev/null 2>&1 && echo yes))$(MSGPACK)
+# If msgpack's C library is there, what the core packs is compared with what it packs. Its version 6 has another name.
+MSGPACK = $(eval MSGPACK := $(shell for name in msgpackc msgpack-c; do echo 'int main(void) { return 0; }' | \
+  $(CC) -include msgpack.h -x c - -o /dev/null -l$$name 2>/dev/null && echo -l$$name && break; done))$(MSGPACK)
 $(BUILD)/tests/shared/pack.o: CPPFLAGS += $(if $(MSGPACK),-DHAVE_MSGPACK)
 $(BUILD)/pack: $(BUILD)/tests/shared/pack.o $(OBJECTS)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS) $(if $(MSGPACK),-lmsgpackc)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS) $(MSGPACK)
 
 $(BUILD)/shared_lua: $(BUILD)/tests/shared/shared_lua.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
