@@ -10,11 +10,15 @@ if not main then
   os.exit(1)
 end
 
+-- Lua's message, which has the position if Ctrl-C came in a function that Lua code has called.
+local INTERRUPTED <const> = "interrupted!"
+
 local ok, err = xpcall(main, function(err)
-  return err == "interrupted!" and err or debug.traceback(tostring(err), 2)
+  if type(err) == "string" and err:find(INTERRUPTED .. "$") then return INTERRUPTED end
+  return debug.traceback(tostring(err), 2)
 end, table.unpack(arg))
 if not ok then
-  local is_interrupted = err == "interrupted!" -- Lua's message
+  local is_interrupted = err == INTERRUPTED
   io.stdout:flush()
   io.stderr:write("\n", is_interrupted and "interrupted" or err, "\n")
   os.exit(is_interrupted and 130 or 1, true)

@@ -23,6 +23,13 @@ int events_open_port(lua_State *L, const runnel_functions *rn, int at, size_t li
   return code;
 }
 
+int events_refuse(lua_State *L, const runnel_functions *rn, int code) {
+  const char *raised = code == RUNNEL_RAISED ? rn->message(L) : NULL;
+  if (!raised) return luaL_error(L, "cannot open a port: %s", rn->strerror(code));
+  lua_pushstring(L, raised); /* as it is: it may be Ctrl-C's "interrupted!", which others look for */
+  return lua_error(L);
+}
+
 /* Sets the port, or NULL, and releases the previous one, which closes it. */
 static void set_port(Events *events, runnel_port *port) {
   lock(events);

@@ -50,4 +50,7 @@ void *events_take(Events *events, unsigned *bits);
 /* Opens a port to the channel at an index: runnel_port_open for a channel on the stack. Lua thread. */
 int events_open_port(lua_State *L, const runnel_functions *rn, int at, size_t limit, int end, runnel_port **port);
 
+/* Raises why a port could not be opened, by the code. Lua thread. */
+int events_refuse(lua_State *L, const runnel_functions *rn, int code);
+
 #endif

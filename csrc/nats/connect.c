@@ -133,7 +133,7 @@ int conn_connect(lua_State *L) {
   conn_set_callbacks(conn);
   io_set_options(conn);
   int code = conn_open_events(L, conn, 2);
-  if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
+  if (code != RUNNEL_OK) return events_refuse(L, conn->rn, code);
   (void)rn->reader_open(L, thread_read, conn, &conn->io.reader); /* or the connection's thread reads always */
   handle_keep(L, conn);
 

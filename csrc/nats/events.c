@@ -182,7 +182,7 @@ int conn_attend(lua_State *L) {
   int code = attended ? events_open_port(L, conn->rn, 2, 1, RUNNEL_QUIET, &attended->port) : RUNNEL_NO_MEMORY;
   if (code != RUNNEL_OK) {
     free(attended);
-    return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
+    return events_refuse(L, conn->rn, code);
   }
   attended->next = conn->attended;
   conn->attended = attended;

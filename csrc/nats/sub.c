@@ -246,7 +246,7 @@ int conn_subscribe(lua_State *L) {
   lua_pushvalue(L, 5);
   lua_setiuservalue(L, -2, SUB_TAKER);
   int code = events_open_port(L, conn->rn, 4, is_direct ? DIRECT_LIMIT : PORT_LIMIT, end, &sub->port);
-  if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
+  if (code != RUNNEL_OK) return events_refuse(L, conn->rn, code);
   handle_keep(L, sub);
   (void)handle_hold(sub); /* the receiving thread's hold */
   sigset_t old;

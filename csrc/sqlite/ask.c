@@ -140,7 +140,8 @@ static void wait_for(lua_State *L, Job *job) {
   if (error || code != RUNNEL_OK) {
     luaL_unref(L, top + 2, ref); /* seldom covered: the system has no thread left, or memory runs out */
     if (db->under_way == 0) handle_forget(L, db);
-    luaL_error(L, "cannot start a thread: %s", error ? strerror(error) : db->rn->strerror(code));
+    if (error) luaL_error(L, "cannot start a thread: %s", strerror(error));
+    (void)events_refuse(L, db->rn, code);
   }
   lua_settop(L, top);
   job->ref = ref;

@@ -31,6 +31,33 @@ describe("a C module made of csrc/kit", function()
     assert.equal(0, select(3, kit.counts()))
   end)
 
+  it("raises what Ctrl-C raises while its port is opened, and not that this has failed", function()
+    local left -- calls until Ctrl-C comes
+    local function open()
+      debug.sethook(function()
+        left = left and left - 1
+        if left == 0 then
+          left = nil
+          error("interrupted!", 0)
+        end
+      end, "c")
+      return kit.open(rn.chan())
+    end
+    local n, doubler = 0, nil
+    repeat
+      n = n + 1
+      left = n
+      local ok, result = pcall(open)
+      local is_late = left ~= nil
+      left = nil
+      debug.sethook()
+      if ok then doubler = result else assert.equal("interrupted!", result) end
+    until is_late
+    assert.is_true(n > 3, n) -- calls within kit.open, too
+    doubler:close()
+    collectgarbage() -- frees those that could not be opened
+  end)
+
   it("closes a handle once, and then its methods raise", function()
     local closed, freed = kit.counts()
     local doubler = kit.open(rn.chan())

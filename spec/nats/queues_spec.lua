@@ -299,6 +299,7 @@ describe("queues", function()
     assert(other:source("numbers", { name = "few", ack = "explicit", max_running = 1 })):close()
     assert.equal("\7", assert(assert(conn:queue "few"):get(1)).value) -- one byte of ASCII may be a text
     assert(conn:serve("resize", 1, print)):stop()
+    assert(conn:flush()) -- so that the server delivers no job to the worker, which would not be listed then
     local remote <close> = assert(other:remote "resize")
     rn.go(pcall, remote, { "a.png", 3 })
     patience.wait_for(function()

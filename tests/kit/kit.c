@@ -108,7 +108,7 @@ static int open_doubler(lua_State *L) {
   events_init(&d->events, rn, d, deliver, &d->thread);
   if (!thread_open(&d->thread)) return luaL_error(L, "%s", strerror(errno));
   int code = events_open(L, &d->events, 1, RUNNEL_CLOSE_CHANNEL);
-  if (code != RUNNEL_OK) return luaL_error(L, "%s", rn->strerror(code));
+  if (code != RUNNEL_OK) return events_refuse(L, rn, code);
   int error = thread_start(&d->thread, "test-doubler", run, d);
   return error ? luaL_error(L, "%s", strerror(error)) : 1;
 }

@@ -59,7 +59,7 @@ int transfer_start(lua_State *L) {
   if (error || code != RUNNEL_OK) {
     luaL_unref(L, 7, t->ref);
     if (error) return luaL_error(L, "cannot start a thread: %s", strerror(error)); /* uncovered: no thread is left */
-    return luaL_error(L, "cannot open a port: %s", client->rn->strerror(code));
+    return events_refuse(L, client->rn, code);
   }
   lua_settop(L, 6);
   t->is_over = false;

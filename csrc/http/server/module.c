@@ -112,7 +112,7 @@ static int start(lua_State *L) {
   lua_pushvalue(L, 3);
   lua_setiuservalue(L, -2, SERVER_HANDLER);
   int code = events_open(L, &server->events, 2, RUNNEL_LEAVE_OPEN);
-  if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", server->rn->strerror(code));
+  if (code != RUNNEL_OK) return events_refuse(L, server->rn, code);
   handle_keep(L, server); /* until it is stopped */
   Hub *hub = &server->engine.hub;
   hub->limits = limits;
