@@ -625,6 +625,32 @@ describe("a connection to NATS", function()
       assert(nats.connect(guarded.url)):close()
     end)
 
+    it("raises what Ctrl-C raises, wherever it comes", function()
+      local left -- calls until it comes
+      local function connect()
+        debug.sethook(function()
+          left = left and left - 1
+          if left == 0 then
+            left = nil
+            error("planted", 0)
+          end
+        end, "c")
+        return nats.connect "nats://127.0.0.1:1"
+      end
+      rn.on_error(function() end) -- gets it if it comes in a callback
+      local n, is_late = 0, false
+      while not is_late do
+        n = n + 1
+        left = n
+        local ok, err = pcall(connect)
+        is_late, left = left ~= nil, nil
+        debug.sethook()
+        if not ok then assert.equal("planted", err) end
+      end
+      rn.on_error(nil)
+      assert.is_true(n > 50, n)
+    end)
+
     it("shows no password", function()
       local _, err = nats.connect "nats://me:secret@127.0.0.1:1,nats://token@127.0.0.1:2"
       assert.matches("^cannot connect to nats://127.0.0.1:1, nats://127.0.0.1:2: ", err)
