@@ -285,7 +285,8 @@ CURL_AND_NEEDS = curl psl idn2 unistring nghttp2 ssl crypto z
 with_uv        = $(call all_of,lua$(LUA_VERSION)-luv $(1),$(call archives,lua$(LUA_VERSION)-luv $(1)))
 STATIC_LUV     = $(or $(call with_uv,uv),$(call with_uv,uv_a))
 STATIC_OBJECTS = $(STATIC_PARTS:%=$(BUILD)/static/%.o)
-STATIC_LIBS    = $(STATIC_LUV) $(call archives,sqlite3 nats $(CURL_AND_NEEDS)) $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS)
+# libcrypto may need libzstd: Debian 13's does.
+STATIC_LIBS    = $(STATIC_LUV) $(call archives,sqlite3 nats $(CURL_AND_NEEDS) zstd) $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS)
 .PHONY: static
 static: $(BUILD)/bin/runnel-static ## build an executable that needs not even the C library: build/bin/runnel-static
 	@echo 'built: $< (linked into it: $(if $(STATIC_LUV),luv )$(STATIC_PARTS))'
