@@ -110,7 +110,7 @@ mkdir "$TMPDIR"
 SPEC_RESULTS=$work/$number.results %s %s scripts/busted.lua %s "$(cat "$work/$number.file")" 3>&-
 status=$?
 times >"$work/$number.times"
-[ -e "$TMPDIR/names" ] && while read -r path; do rm -rf "$path"*; done <"$TMPDIR/names"
+[ -e "$TMPDIR/names" ] && while read -r path; do [ -n "$path" ] && rm -rf "$path"*; done <"$TMPDIR/names"
 rm -rf "$TMPDIR"
 echo "$number $status $start $(date +%%s.%%N)" >&3
 ]]
