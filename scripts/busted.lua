@@ -8,11 +8,11 @@ table.move(options, 1, #options, 1, arg)
 local has_luv, luv = pcall(require, "luv")
 if has_luv then debug.getregistry()["luv, kept for all specs"] = luv end
 package.loaded.luv = nil
--- scripts/specs.lua removes temporary files. Lua makes them in /tmp, whatever TMPDIR says, so their names are noted.
-local folder, tmpname = os.getenv "TMPDIR", os.tmpname
-if folder then
+-- os.tmpname makes files in /tmp, whatever TMPDIR says. scripts/specs.lua removes those that are in the list.
+local list, tmpname = os.getenv "SPEC_TMPNAMES", os.tmpname
+if list then
   function os.tmpname() -- luacheck: ignore 122
-    local path, names = tmpname(), assert(io.open(folder .. "/names", "a"))
+    local path, names = tmpname(), assert(io.open(list, "a"))
     names:write(path, "\n")
     names:close()
     return path

@@ -98,19 +98,20 @@ local processors = tonumber(lines_of("nproc 2>/dev/null || echo 2")[1]) or 2
 local jobs = os.getenv "SPEC_JOBS" or (under == "" and 8 + 4 * processors or 2 * processors)
 
 -- Runs one file, and says its number, the status and the seconds on descriptor 3. The share is that of this run, not of
--- the commands that a spec runs. Temporary files are in a folder that is removed, or their names are in it
--- (scripts/busted.lua), so that a process that was killed leaves none, either.
+-- the commands that a spec runs. Temporary files are in a folder that is removed, or in a list (scripts/busted.lua), so
+-- that none is left, not even by a process that was killed.
 local RUN = [[
 unset SPEC_SHARE
 number=$1 work=%s
 exec 3>&1 >"$work/$number.out" 2>&1
 start=$(date +%%s.%%N)
-export TMPDIR="$work/$number.tmp"
+export TMPDIR="$work/$number.tmp" SPEC_TMPNAMES="$work/$number.names"
 mkdir "$TMPDIR"
+: >"$SPEC_TMPNAMES"
 SPEC_RESULTS=$work/$number.results %s %s scripts/busted.lua %s "$(cat "$work/$number.file")" 3>&-
 status=$?
 times >"$work/$number.times"
-[ -e "$TMPDIR/names" ] && while read -r path; do [ -n "$path" ] && rm -rf "$path"*; done <"$TMPDIR/names"
+while read -r path; do [ -n "$path" ] && rm -rf "$path"*; done <"$SPEC_TMPNAMES"
 rm -rf "$TMPDIR"
 echo "$number $status $start $(date +%%s.%%N)" >&3
 ]]

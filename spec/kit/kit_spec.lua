@@ -1,5 +1,6 @@
 -- The parts of C modules over a library with a thread: csrc/kit, base/thread.h; by the module of tests/kit/kit.c.
 
+local interrupted = require "spec.support.interrupted"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local rn = require "runnel"
@@ -32,27 +33,10 @@ describe("a C module made of csrc/kit", function()
   end)
 
   it("raises what Ctrl-C raises while its port is opened, and not that this has failed", function()
-    local left -- calls until Ctrl-C comes
-    local function open()
-      debug.sethook(function()
-        left = left and left - 1
-        if left == 0 then
-          left = nil
-          error("interrupted!", 0)
-        end
-      end, "c")
-      return kit.open(rn.chan())
-    end
-    local n, doubler = 0, nil
-    repeat
-      n = n + 1
-      left = n
-      local ok, result = pcall(open)
-      local is_late = left ~= nil
-      left = nil
-      debug.sethook()
+    local doubler
+    local n = interrupted.each("interrupted!", function() return kit.open(rn.chan()) end, function(ok, result)
       if ok then doubler = result else assert.equal("interrupted!", result) end
-    until is_late
+    end)
     assert.is_true(n > 3, n) -- calls within kit.open, too
     doubler:close()
     collectgarbage() -- frees those that could not be opened

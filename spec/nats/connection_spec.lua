@@ -1,6 +1,7 @@
 -- nats.connect and the methods of a connection, with real servers.
 
 local rn = require "runnel"
+local interrupted = require "spec.support.interrupted"
 local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
@@ -626,28 +627,11 @@ describe("a connection to NATS", function()
     end)
 
     it("raises what Ctrl-C raises, wherever it comes", function()
-      local left -- calls until it comes
-      local function connect()
-        debug.sethook(function()
-          left = left and left - 1
-          if left == 0 then
-            left = nil
-            error("planted", 0)
-          end
-        end, "c")
-        return nats.connect "nats://127.0.0.1:1"
-      end
       rn.on_error(function() end) -- gets it if it comes in a callback
-      local n, is_late = 0, false
-      while not is_late do
-        n = n + 1
-        left = n
-        local ok, err = pcall(connect)
-        is_late, left = left ~= nil, nil
-        debug.sethook()
+      finally(function() rn.on_error(nil) end)
+      local n = interrupted.each("planted", function() return nats.connect "nats://127.0.0.1:1" end, function(ok, err)
         if not ok then assert.equal("planted", err) end
-      end
-      rn.on_error(nil)
+      end)
       assert.is_true(n > 50, n)
     end)
 

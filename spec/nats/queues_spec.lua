@@ -66,8 +66,11 @@ describe("queues", function()
     local worker, resize = serve(2), conn:remote "resize"
     local results = rn.pmap_unordered(8, resize, { "a.png", { width = 7 }, "c", "d", "e" })
     wait_for(function() return worker:stats().running == 2 and worker:stats().waiting == 0 end)
-    wait_for(function() return queue_with("resize", 1).waiting == 3 end) -- the server counts them a moment later
-    local queue = queue_with("resize", 1)
+    local queue
+    wait_for(function() -- the server counts those that wait a moment after it has stored them
+      queue = queue_with("resize", 1)
+      return queue.waiting == 3
+    end)
     assert.same({ "resize", "jobs", 3, 2, 0, 0, 0, false }, { queue.name, queue.kind, queue.waiting, queue.running,
       queue.redelivered, queue.given_up, queue.done, queue.paused })
     assert.is_true(queue.rate == nil or queue.rate == 0) -- known from the second answer on

@@ -142,16 +142,20 @@ local function make(conn, name, config, consumer)
   return api(conn, ("CONSUMER.DURABLE.CREATE.%s.c"):format(name), { stream_name = name, config = consumer })
 end
 
--- Waits until a consumer counts n messages that it has not delivered yet. nats-server tells consumers of a stored
--- message after it has answered the publisher, and a delivery says how many later messages its consumer has heard of.
-local function count(conn, stream, n, consumer)
+-- Waits until a number in what the server says of a consumer is n: it may take a moment. Returns all that it says.
+local function info_with(conn, stream, name, n, consumer)
   local verb = ("CONSUMER.INFO.%s.%s"):format(stream, consumer or "c")
   for _ = 1, 1000 do
-    if api(conn, verb).num_pending == n then return end
+    local info = api(conn, verb)
+    if info[name] == n then return info end
     rn.sleep(10)
   end
-  error(("%s never says num_pending = %d"):format(verb, n))
+  error(("%s never says that %s is %d"):format(verb, name, n))
 end
+
+-- Waits until a consumer counts n messages that it has not delivered yet. nats-server tells consumers of a stored
+-- message after it has answered the publisher, and each delivery says how many later messages its consumer knows of.
+local function count(conn, stream, n, consumer) info_with(conn, stream, "num_pending", n, consumer) end
 
 -- How long a message may take to come, ms.
 local LONG <const> = 10000
@@ -401,16 +405,7 @@ describe("the NATS server of a simulated world does what nats-server does:", fun
   end)
 
   same("a message that the stream removes is as one that was acknowledged", function(conn, log)
-    -- Waits until so many are not acknowledged: the server may take a moment for it.
-    local function log_info(stream, npending)
-      local info
-      for _ = 1, 1000 do
-        info = api(conn, ("CONSUMER.INFO.%s.c"):format(stream))
-        if info.num_ack_pending == npending then break end
-        rn.sleep(10)
-      end
-      log(info)
-    end
+    local function log_info(stream, npending) log(info_with(conn, stream, "num_ack_pending", npending)) end
     local settings = { ack_wait = 300 * MS }
     make(conn, "s", { subjects = { "a.*" }, retention = "workqueue" }, settings)
     for i = 1, 4 do

@@ -31,7 +31,7 @@ local stream_message = {}
 ---@field sequence integer its number in the stream
 ---@field time number when the stream has stored it: ms since 1970
 ---@field deliveries integer how often it was delivered, this time included
----@field remaining integer how many messages the consumer has heard of after it
+---@field remaining integer how many later messages the consumer knows of
 ---@field headers? table<string, string>
 ---@field private reader runnel.nats.MessageOwner
 ---@field private ack_subject string the subject for its acknowledgement
