@@ -113,6 +113,14 @@ describe("the prompt #slow", function()
       term:expect '\n6 +"äöü"\n%[%d+%]>$'
     end)
 
+    it("a character in two parts, and shows meanwhile what stands before it", function()
+      open()
+      term:bytes "'a\xc3"
+      term:expect "> 'a$"
+      term:bytes("\xa4'"):press "Enter"
+      term:expect "> 'aä'\n\"aä\"\n%[%d+%]>$"
+    end)
+
     it("a paste, of a megabyte in the long form", function()
       open()
       local n, lines = long.times(400, 20000), {}

@@ -49,7 +49,6 @@ static int read_key(EditLine *el, wchar_t *key) {
   if (ed.is_new) keys_begin(&ed);
   if (ed.is_new) drawing_show(&ed); /* at once, also while go blocks are busy */
   ed.is_new = false;
-  if (ed.shown && !drawing_is_settling(&ed) && wait_pending() == 0) drawing_draw(&ed);
   int32_t c = utf8_read(&ed.reader, typed_next_byte, &ed);
   if (c == UTF8_END) return ed.interrupted ? -1 : 0;
   typed_wait_to_settle(&ed);

@@ -16,6 +16,8 @@ int typed_next_byte(void *ud) {
     Waited waited;
     int kept = width_next();
     if (kept >= 0) return kept;
+    /* What was pending until now need not have been a key: it may be the terminal's answer, or part of a character. */
+    if (ed->shown && !drawing_is_settling(ed) && wait_pending() == 0) drawing_draw(ed);
     do waited = wait_input(ed->L, drawing_is_settling(ed) ? DRAWING_SETTLE_MS * CLOCK_MS : -1, drawing_redraw, ed);
     while (waited == WAITED_SIGNAL || waited == WAITED_TIME);
     int byte = wait_read_byte();
