@@ -78,11 +78,13 @@ run-asserts:
 	@[ ! -x '$(ASSERTING)/lua' ] || $(MAKE) --no-print-directory run-specs LUA='$(ASSERTING)/lua' \
 	  LUA_CFLAGS='-I$(ASSERTING)/include' LUA_LIBS='$(ASSERTING)/liblua5.4.a'
 
-# The watchdog sets no limit under valgrind.
-check-valgrind: ## the specs under valgrind's memcheck, with the core's assertions
+# Only the specs that reach code of C in their own process, since valgrind does not follow the programs that a spec
+# starts, and is 30 times slower. The watchdog sets no limit under it.
+check-valgrind: ## the specs of the core and of the C modules under valgrind's memcheck, with the core's assertions
 check-valgrind: NEEDED = valgrind
-check-valgrind: BUILT  = BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' \
+check-valgrind: BUILT  = BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' SPEC='$(if $(filter spec,$(SPEC)),$(VALGRIND_SPECS),$(SPEC))' \
                          BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,heavy,ci'
+VALGRIND_SPECS = $(sort $(wildcard spec/*_spec.lua)) $(addprefix spec/,core driver http internal kit monitor nats rn sqlite uv)
 run-valgrind: export RUNNEL_MALLOC = 1 # so that valgrind sees each object
 run-valgrind: export SPEC_LIMIT = 0
 run-valgrind: export UNDER = valgrind --quiet --child-silent-after-fork=yes --error-exitcode=99 --leak-check=full \
@@ -488,8 +490,8 @@ LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts cove
               check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-histories check-runs check-crashes \
               check-world check-api check-host check-embed check-install check-reproducible check-static check-analyzer check-mcdc
 .PHONY: check-long
-check-long: ## all checks that take long; for a release
-	$(THEN) -j1 $(LONG_CHECKS)
+check-long: ## all checks that take long, in a tree from the archive, and one table; SUITE=trixie: in a root of Debian, as root
+	+@scripts/check_release long
 .PHONY: long-checks
 long-checks: # their names, for scripts/check_release
 	@echo $(LONG_CHECKS)

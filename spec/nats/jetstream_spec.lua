@@ -99,6 +99,7 @@ local function times_sent(count, answer)
     stage.stream = { why_idle = function() end }
     local job = { number = 1, key = "1", since = start, again_at = start + patience.job_again }
     stage.jobs[job.key] = job
+    function stage.withdraw() end
     function stage:send()
       times[#times + 1] = rn.now() - start
       if #times == count then self.jobs[job.key] = nil end
