@@ -133,7 +133,8 @@ static bool is_open(const Sched *S, const Alt *alt) {
 static Waiter *claim(Sched *S, Waiter *w) {
   if (gather_is_waiting(w->alt)) return gather_claim(w);
   if (shared_wait_withdraw(S, w->alt)) return w;
-  alt_dequeue(w); /* another thread has completed it */
+  /* seldom covered: another thread has just completed the alt */
+  alt_dequeue(w);
   return NULL;
 }
 
