@@ -5,6 +5,7 @@
 -- have been sent, as a whole, and comes once. In the end all ports are free, and nothing is left. See
 -- tests/adversary_support.lua for the arguments.
 
+if not pcall(require, "luv") then return print "udp: skipped: luv is not installed" end
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local support = require "tests.adversary_support"

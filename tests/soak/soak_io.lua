@@ -6,10 +6,7 @@
 
 local t = t -- luacheck: globals t
 local has_luv, luv = pcall(require, "luv")
-if not has_luv then
-  print "skipped: luv is not installed"
-  return
-end
+if not has_luv then return print "soak_io: skipped: luv is not installed" end
 local rn = require "runnel"
 local uv = require "runnel.uv"
 local load = require "tests.soak.load"

@@ -114,7 +114,7 @@ end
 
 local failed = 0
 local ok, err = pcall(function()
-  for _, text in ipairs(programs.load(only)) do print("skipped: " .. text) end
+  for _, text in ipairs(programs.load(only)) do print("world: skipped: " .. text) end
   for number = seed + j - 1, seed + n - 1, of do
     local went, same = pcall(check, number)
     if not went then
