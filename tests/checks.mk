@@ -1,7 +1,7 @@
 ## Checks
 
-# A release runs all checks. CI (.ci/run) runs the specs, a third of their files with gcc's sanitizers, check-oom, and in turn
-# most of the others; not valgrind, coverage, mcdc, asserts, soaks, specs-long, analyzer, static and proxies. LONG=1 runs the long form of a
+# A release runs all checks. CI (.ci/run) runs the specs, a third of their files with gcc's sanitizers, half of check-oom, and
+# in turn most of the others; not valgrind, coverage, mcdc, asserts, soaks, specs-long, analyzer, static and proxies. LONG=1 runs the long form of a
 # check.
 
 # The programs in tests/ are linked with the core, and built with its assertions and with sanitizers.
@@ -485,7 +485,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 
 # ---- together, and outside the tree ----
 
-LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
+LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-oom check-model check-gc check-adversary \
               check-allocator check-fuzz check-threads check-shared check-nats check-sqlite check-httpd check-proxies \
               check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-histories check-runs check-crashes \
               check-world check-api check-host check-embed check-install check-reproducible check-static check-analyzer check-mcdc

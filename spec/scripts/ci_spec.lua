@@ -16,7 +16,7 @@ describe(".ci/run", function()
   -- that the commit is `commit`. check-differences is skipped.
   local function run(specs, fails, commit)
     dir:write("bin/make", ([[#!/bin/sh
-      echo "$*${SPEC_SHARE:+ of $SPEC_SHARE}" >>%s/made
+      echo "$*${SPEC_SHARE:+ of $SPEC_SHARE}${OOM_SCENARIOS:+: $OOM_SCENARIOS}" >>%s/made
       case $1 in test | check-specs-rest | check-san-*) echo '%s : 1.0 seconds, 2.0 of CPU time' ;; esac
       case $1 in check-differences) echo "$1: skipped: there is no node" ;; esac
       case $1 in %s) exit 1 ;; skipped) ;; esac
@@ -73,6 +73,15 @@ describe(".ci/run", function()
       run(GOOD, nil, commit .. "ff")
       local made = dir:read "made"
       for _, target in ipairs(targets) do assert.is_truthy(made:find(target .. "\n", 1, true), made) end
+      os.remove(dir.path .. "/made")
+    end
+  end)
+
+  it("lets memory run out in every second scenario, which the commit chooses #ci", function()
+    os.execute(("mkdir -p '%s/tests/oom' && cd '%s/tests/oom' && touch a.lua b.lua c.lua"):format(dir.path, dir.path))
+    for digits, files in pairs { ["00"] = "tests/oom/b.lua ", ["01"] = "tests/oom/a.lua tests/oom/c.lua " } do
+      run(GOOD, nil, "000000ff000000" .. digits)
+      assert.is_truthy(dir:read "made":find("\ncheck-oom: " .. files .. "\n", 1, true), dir:read "made")
       os.remove(dir.path .. "/made")
     end
   end)
