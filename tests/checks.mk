@@ -1,8 +1,8 @@
 ## Checks
 
 # A release runs all checks. CI (.ci/run) runs the specs, a third of their files with gcc's sanitizers, half of check-oom, and
-# in turn most of the others; not valgrind, coverage, mcdc, asserts, soaks, specs-long, analyzer, static and proxies. LONG=1 runs the long form of a
-# check.
+# in turn most of the others; not valgrind, coverage, mcdc, asserts, soaks, specs-long, analyzer, static and proxies.
+# LONG=1 runs the long form of a check.
 
 # The programs in tests/ are linked with the core, and built with its assertions and with sanitizers.
 TEST_CFLAGS = -O1 -DRUNNEL_DEBUG -g -fno-omit-frame-pointer
@@ -314,7 +314,7 @@ run-sqlite-memory run-sqlite-races: export LUA_CPATH := $(abspath $(BUILD))/?.so
 run-sqlite-memory run-sqlite-races: export RUNNEL_MALLOC = 1
 run-sqlite-memory run-sqlite-races: $(BUILD)/runner $(SQLITE_MODULE) $(if $(SQLITE_MODULE),$(BUILD)/sqlite_oom)
 	$(if $(SQLITE_MODULE),$(if $(LONG)$(filter-out %tsan,$(BUILD)),\
-	  $(BUILD)/sqlite_oom tests/sqlite/sqlite_oom.lua $(if $(LONG),0,50)))
+	  $(BUILD)/sqlite_oom tests/sqlite/sqlite_oom.lua $(if $(LONG),0,100)))
 	$(if $(SQLITE_MODULE),$(BUILD)/runner tests/sqlite/sqlite.lua $(if $(LONG),1000,40))
 
 .PHONY: check-httpd

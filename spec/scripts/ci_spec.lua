@@ -52,7 +52,7 @@ describe(".ci/run", function()
   end)
 
   it("counts a check as skipped that says so, and that ends well", function()
-    local line, status, out = run(GOOD, nil, "00000bff")
+    local line, status, out = run(GOOD, nil, "000010ff")
     assert.same({ "24 passed, 0 failed, 4 skipped", 0 }, { line, status }, out)
   end)
 
@@ -66,9 +66,9 @@ describe(".ci/run", function()
       ["000001"] = { "check-browser", "check-trace-viewers" },
       ["000003"] = { "check-embed", "check-install" },
       ["000004"] = { "check-crashes", "check-runs" },
-      ["000008"] = { "check-httpd" },
-      ["000009"] = { "check-model", "check-gc", "check-adversary" },
-      ["00000b"] = { "check-differences" },
+      ["00000a"] = { "check-httpd" },
+      ["00000c"] = { "check-model", "check-prove" },
+      ["000010"] = { "check-differences" },
     } do
       run(GOOD, nil, commit .. "ff")
       local made = dir:read "made"
@@ -86,12 +86,13 @@ describe(".ci/run", function()
     end
   end)
 
-  it("runs every third spec file with gcc's sanitizers, which the commit chooses, and all without them #ci", function()
-    for digits, share in pairs { ["00"] = "1/3", ["01"] = "2/3", ["ff"] = "1/3", ["fe"] = "3/3" } do
+  it("runs a third of the spec files with gcc's sanitizers, and half of those that compute #ci", function()
+    for digits, shares in pairs { ["00"] = { "1/3", "1/2" }, ["01"] = { "2/3", "2/2" }, ["fe"] = { "3/3", "1/2" } } do
       local commit = "000000ef0000" .. digits
       run(GOOD, nil, commit)
       local made = dir:read "made"
-      assert.is_truthy(made:find("\ncheck-san-gcc of " .. share .. "\n", 1, true), made)
+      assert.is_truthy(made:find("\ncheck-san-gcc of " .. shares[1] .. "\n", 1, true), made)
+      assert.is_truthy(made:find("\ncheck-specs-rest of " .. shares[2] .. "\n", 1, true), made)
       assert.is_truthy(made:find("\ntest\n", 1, true), made)
       os.remove(dir.path .. "/made")
     end
