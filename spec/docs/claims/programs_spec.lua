@@ -224,7 +224,7 @@ describe("docs/install.md", function()
     local text = pages.read "docs/install.md":match "## What the commands install\n\n(.-)\n\n":gsub("%s+", " ")
     local setup, count = pages.read "scripts/setup", 0
     local lists = { setup:match '\nrun="([^"]*)"', (setup:match '\ntest="([^"]*)"'), (setup:match "\ndemo%)[^\n]*"),
-      (setup:match "\ntest%)[^\n]*") }
+      (setup:match '\nspecs="([^"]*)"') }
     for _, list in ipairs(lists) do
       for name in (list:match 'optional="([^"]*)"' or list):gmatch "%f[%w$][%w.-]+" do
         if not list:find("$" .. name, 1, true) then
