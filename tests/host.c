@@ -432,6 +432,19 @@ static void keys_around_the_width_are_kept(void) {
   CHECK(width_answer() == 7);
 }
 
+/* The screen may change its size again before the terminal has answered. */
+static void the_answer_to_an_earlier_question_is_no_key(void) {
+  width_ask();
+  shows("\0337\033[9999C\033[6n\0338");
+  width_ask();
+  shows("\0337\033[9999C\033[6n\0338");
+  is_read("a\033[1;50R");
+  CHECK(width_answer() == 0);
+  is_read("b\033[1;80Rc");
+  CHECK(width_answer() == 80);
+  has_keys("abc");
+}
+
 static void the_line_is_hidden_once(void) {
   output_before(hide);
   (void)printf("a\nb\n");
@@ -503,6 +516,7 @@ int main(void) {
   a_line_begins_on_the_left();
   what_cannot_be_continued_is_not();
   keys_around_the_width_are_kept();
+  the_answer_to_an_earlier_question_is_no_key();
   the_line_is_hidden_once();
   a_terminal_that_does_not_block_gets_all();
   a_terminal_that_cannot_be_written_to_is_an_error();

@@ -9,7 +9,7 @@
 
 enum { ESCAPE = '\033', DIGITS = 5, LONGEST = 2 * DIGITS + 4, KEYS = 512 };
 
-static bool asked;           /* the answer is pending */
+static int pending;          /* answers to come: to the last question, and to earlier ones */
 static int answer;           /* columns */
 static char begun[LONGEST];  /* possibly the beginning of the answer */
 static size_t count;         /* bytes of it */
@@ -18,7 +18,7 @@ static size_t first, number; /* the first of them, and their number */
 
 /* Moves the cursor to the right edge, asks for its position, and puts it back. */
 void width_ask(void) {
-  asked = true;
+  pending++;
   answer = 0;
   static const char question[] = "\0337\033[9999C\033[6n\0338";
   (void)output_write(STDOUT_FILENO, question, sizeof question - 1);
@@ -59,13 +59,12 @@ static Match match(int *column) {
 }
 
 bool width_takes(int byte) {
-  if (!asked || (count == 0 && byte != ESCAPE)) return false;
+  if (pending == 0 || (count == 0 && byte != ESCAPE)) return false;
   begun[count++] = (char)byte;
   int column;
   Match found = match(&column);
   if (found == COMPLETE) {
-    answer = column;
-    asked = false;
+    if (--pending == 0) answer = column;
     count = 0;
   } else if (found == NO) { /* keys; the last of them may begin the answer */
     size_t n = byte == ESCAPE ? count - 1 : count;

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* Writes the question. Forgets an earlier answer. */
+/* Writes the question. Forgets an earlier answer, and one that has not come yet: it is taken, and does not count. */
 void width_ask(void);
 
 /* The answer: columns; 0 while there is none. */
