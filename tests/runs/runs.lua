@@ -130,8 +130,8 @@ function Round:start()
   self.all = all
 end
 
--- Waits until all have ended; those that are restarted, twice. After one that does not end it waits for no other: with
--- the fault "stolen" some do not: processes take them over from each other.
+-- Waits until all have ended; those that are restarted, twice. After one that does not end it waits for no other. With
+-- the fault "stolen", processes take over some runs from each other for ever.
 function Round:finish()
   for _, one in ipairs(self.all) do
     local is_late = patience.limit(self.opts.fault and 10000 or patience.most)
