@@ -63,7 +63,7 @@ describe("names of hosts", function()
       rn.exit(0)
     ]]
     if not output then return pending "the name server cannot be replaced here" end
-    assert.equal("127.0.0.1\ntrue\ntrue\n", output)
+    assert.equal("true\ntrue\n", output:match "^127%.0%.0%.1\n(.*)" or output:match "^::1\n(.*)") -- without hosts, ::1
   end)
 
   it("do not delay the timeout of a connection", function()
