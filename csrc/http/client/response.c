@@ -237,10 +237,10 @@ static void note_cause(Transfer *t) {
   case CURLE_OUT_OF_MEMORY: /* libcurl says the same of its own limit for a line */
     (void)snprintf(t->error, size, "not enough memory, or a line of the headers is too long");
     return;
-  case TOO_LARGE:                  /* uncovered: older releases of libcurl do not say so */
-    (void)snprintf(t->error, size, /* uncovered: see above */
+  case TOO_LARGE:                  /* seldom covered: older releases of libcurl do not say so */
+    (void)snprintf(t->error, size, /* seldom covered: see above */
                    "the headers have too many bytes, or a line of the headers is too long");
-    return; /* uncovered: see above */
+    return; /* seldom covered: see above */
   default:
     return;
   }
