@@ -67,6 +67,16 @@ describe("scripts/check_release", function()
     assert.same({ { "gc skipped" }, 1 }, { found, result.status })
   end)
 
+  it("takes a row for ok that leaves out what Debian has no newer version of, and says so", function()
+    local too_old = "echo 'clusters: skipped: nats-server is older than 2.11'"
+    local found, result = run("gc install", too_old)
+    assert.same({ { "gc ok", "install ok" }, 0 }, { found, result.status }, result.err)
+    local line = "leaves out clusters: nats-server is older than 2.11\n"
+    assert.matches(("\ngc %sinstall %s2 of 2 passed"):format(line, line), result.out, 1, true)
+    found, result = run("gc", too_old .. "; echo 'a: skipped: there is no b'")
+    assert.same({ { "gc skipped" }, 1 }, { found, result.status })
+  end)
+
   it("has a row for each check of make check-long", function()
     local found, result = run("long", "[ $1 != coverage ]")
     assert.same({ "gc ok", "coverage FAILED", "install ok" }, found, result.err)
