@@ -63,9 +63,10 @@ typedef struct Client {
   atomic_int host_max;        /* connections to one host, at most; 0: any number. Set by Lua, read by the thread */
   runnel_task rest;           /* closes the queue of events if there are no transfers */
 
-  pthread_mutex_t lock;       /* guards the rest, and parts of transfers */
-  List asked;                 /* Transfers for which Transfer.asks is not empty */
-  bool closes_idle;           /* close the kept connections when no transfer is under way */
+  pthread_mutex_t works; /* held by the thread while libcurl works, and by Lua while it uses a jar: see cookies.c */
+  pthread_mutex_t lock;  /* guards the rest, and parts of transfers */
+  List asked;            /* Transfers for which Transfer.asks is not empty */
+  bool closes_idle;      /* close the kept connections when no transfer is under way */
   CURL *spare[SPARE_HANDLES]; /* easy handles of transfers that were not special, for further ones */
   size_t nspare;              /* their number */
 } Client;

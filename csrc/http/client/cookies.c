@@ -1,5 +1,9 @@
 /* cookies.c: a jar of cookies that several requests share: a share handle of libcurl. Transfers use it in the client's
-   thread, Lua in its own; so libcurl gets functions that lock. Counted: the userdata and each transfer have a hold. */
+   thread, Lua in its own; so libcurl gets functions that lock. Counted: the userdata and each transfer have a hold.
+
+   That does not suffice: releases of libcurl since 8.12 read the cookies for a request after they have unlocked them, and
+   Lua's thread might free them then (curl's issue 16838). So Lua uses a jar only while libcurl does not work
+   (Client.works). */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -7,8 +11,9 @@
 #include "http/client/client.h"
 
 struct Cookies {
-  Handle handle; /* held also by each transfer */
-  CURLSH *share; /* libcurl's */
+  Handle handle;  /* held also by each transfer */
+  CURLSH *share;  /* libcurl's */
+  Client *client; /* whose transfers use it, with a hold; NULL: none has yet */
   pthread_mutex_t locks[CURL_LOCK_DATA_LAST];
 };
 
@@ -27,6 +32,7 @@ static void unlock_data(CURL *easy, curl_lock_data data, void *jar) {
 static void free_cookies(void *object) {
   Cookies *jar = (Cookies *)object;
   if (jar->share) (void)curl_share_cleanup(jar->share);
+  if (jar->client) handle_release(jar->client);
   for (int i = 0; i < CURL_LOCK_DATA_LAST; i++) (void)pthread_mutex_destroy(&jar->locks[i]);
   free(jar);
 }
@@ -41,13 +47,20 @@ void cookies_use(lua_State *L, Transfer *t) {
   if (code == CURLE_OK) code = curl_easy_setopt(t->easy, CURLOPT_COOKIEFILE, ""); /* reads none, but turns cookies on */
   if (code != CURLE_OK) luaL_error(L, "cookies: %s", curl_easy_strerror(code));
   t->cookies = (Cookies *)handle_hold(jar);
+  if (!jar->client) jar->client = (Client *)handle_hold(t->client);
 }
 
-/* An easy handle that uses the jar; NULL if there is no memory. */
+/* An easy handle that uses the jar; NULL if there is no memory. Until close_jar, no transfer uses it. */
 static CURL *open_jar(const Cookies *jar) {
+  if (jar->client) (void)pthread_mutex_lock(&jar->client->works);
   CURL *easy = curl_easy_init();
   if (easy) (void)curl_easy_setopt(easy, CURLOPT_SHARE, jar->share);
   return easy;
+}
+
+static void close_jar(const Cookies *jar, CURL *easy) {
+  curl_easy_cleanup(easy);
+  if (jar->client) (void)pthread_mutex_unlock(&jar->client->works);
 }
 
 int cookies_new(lua_State *L) {
@@ -78,7 +91,7 @@ static int cookies_all(lua_State *L) {
   CURL *easy = open_jar(jar);
   struct curl_slist *lines = NULL;
   if (easy) (void)curl_easy_getinfo(easy, CURLINFO_COOKIELIST, &lines);
-  curl_easy_cleanup(easy);
+  close_jar(jar, easy);
   /* A userdata has the lines, so that they are freed if memory runs out. */
   struct curl_slist **held = (struct curl_slist **)lua_touserdata(L, lua_upvalueindex(1));
   curl_slist_free_all(*held);
@@ -140,7 +153,7 @@ static int cookies_add(lua_State *L) {
   }
   CURL *easy = open_jar(jar);
   CURLcode code = easy ? curl_easy_setopt(easy, CURLOPT_COOKIELIST, line) : CURLE_OUT_OF_MEMORY;
-  curl_easy_cleanup(easy);
+  close_jar(jar, easy);
   if (code != CURLE_OK) return luaL_error(L, "add: %s", curl_easy_strerror(code));
   return 0;
 }

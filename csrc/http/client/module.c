@@ -23,6 +23,7 @@ static void free_client(void *object) {
   thread_close(&client->thread);
   events_free(&client->events);
   (void)pthread_mutex_destroy(&client->lock);
+  (void)pthread_mutex_destroy(&client->works);
   free(client);
 }
 
@@ -37,6 +38,7 @@ static int module_open(lua_State *L) {
   client->rn = rn;
   client->wake = (runnel_task){.run = client_wake, .data = client};
   client->rest = (runnel_task){.run = client_rest, .data = client};
+  (void)pthread_mutex_init(&client->works, NULL);
   (void)pthread_mutex_init(&client->lock, NULL);
   events_init(&client->events, rn, client, client_deliver, &client->thread);
   if (!thread_open(&client->thread)) return luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));

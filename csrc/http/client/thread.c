@@ -361,10 +361,17 @@ static bool count_bytes(Loop *loop, size_t at) {
   return true;
 }
 
+/* Lets libcurl work on the transfer of a socket; or, with CURL_SOCKET_TIMEOUT, on those with something due. */
+static void act(Loop *loop, curl_socket_t fd, int what) {
+  int running = 0;
+  (void)pthread_mutex_lock(&loop->client->works);
+  note(loop, curl_multi_socket_action(loop->multi, fd, what, &running));
+  (void)pthread_mutex_unlock(&loop->client->works);
+}
+
 /* Lets libcurl handle ready sockets. */
 static void work(Loop *loop) {
   size_t nready = 0;
-  int running = 0;
   for (size_t i = 1; i <= loop->count; i++) {
     if (!loop->polls[i].revents) continue;
     if ((loop->polls[i].revents & POLLIN) && !count_bytes(loop, i)) return; /* the next poll reports the others again */
@@ -375,11 +382,11 @@ static void work(Loop *loop) {
     if (events & (POLLIN | POLLHUP)) what |= CURL_CSELECT_IN;
     if (events & POLLOUT) what |= CURL_CSELECT_OUT;
     if (events & (POLLERR | POLLNVAL)) what |= CURL_CSELECT_ERR;
-    note(loop, curl_multi_socket_action(loop->multi, fd, what, &running));
+    act(loop, fd, what);
   }
   if (!loop->is_broken && loop->due <= clock_ms()) {
     loop->due = INT64_MAX;
-    note(loop, curl_multi_socket_action(loop->multi, CURL_SOCKET_TIMEOUT, 0, &running));
+    act(loop, CURL_SOCKET_TIMEOUT, 0);
   }
   end_done(loop);
 }
@@ -394,7 +401,9 @@ static void look_for_lost(Loop *loop) {
   for (Link *link = loop->active.first; link; link = list_next(&loop->active, link)) {
     if (CONTAINER_OF(link, Transfer, active)->requests) continue;
     int running = 0; /* seldom covered: libcurl has forgotten it */
+    (void)pthread_mutex_lock(&loop->client->works);
     note(loop, curl_multi_socket_all(loop->multi, &running));
+    (void)pthread_mutex_unlock(&loop->client->works);
     end_done(loop);
     return;
   }
