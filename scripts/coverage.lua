@@ -68,7 +68,9 @@ local function check(path)
       end
       is_explained = not line.reached and (reason ~= nil or is_explained)
       if is_explained then explained = explained + 1
-      elseif not line.reached and not text:find "^%s*}%s*$" then complain(path, number, "not reached, without a reason", text) end
+      elseif not line.reached and not text:find "^%s*}%s*$" then
+        complain(path, number, "not reached, without a reason", text)
+      end
       if not is_explained then count_before() end
       before = counts(text) and line or { taken = 0, branches = 0 }
       reason = nil

@@ -32,13 +32,14 @@ describe("names of hosts", function()
   -- or nil if that cannot be done here.
   local function with_silent_servers(script)
     local dir <close> = process.directory()
-    dir:write("resolv.conf", "nameserver 127.0.0.9\noptions timeout:20 attempts:3\n")
-    dir:write("script.lua", [[
+    local address = ("127.%d.%d.9"):format(luv.os_getpid() >> 8 & 255, luv.os_getpid() & 255) -- no other run's
+    dir:write("resolv.conf", ("nameserver %s\noptions timeout:20 attempts:3\n"):format(address))
+    dir:write("script.lua", ([[
       local rn, uv, luv = require "runnel", require "runnel.uv", require "luv"
       local silent = luv.new_udp()
-      if silent:bind("127.0.0.9", 53) ~= 0 then print "impossible" os.exit() end
+      if silent:bind("%s", 53) ~= 0 then print "impossible" os.exit() end
       silent:recv_start(function() end)
-    ]] .. script)
+    ]]):format(address) .. script)
     local result = process.run(dir.path, ([[
       unshare -m sh -c 'mount --bind resolv.conf /etc/resolv.conf && exec "$0" script.lua' '%s' || echo impossible
     ]]):format(assert(luv.fs_realpath(process.runnel))))
