@@ -48,6 +48,7 @@ describe("names of hosts", function()
   end
 
   it("whose servers are silent delay no other name, no file and no end of the program", function()
+    if not luv.fs_stat "/etc/hosts" then return pending "localhost has no address on this machine" end
     local output = with_silent_servers [[
       local asked = 0
       silent:recv_start(function(_, data) asked = asked + (data and 1 or 0) end)
@@ -64,7 +65,7 @@ describe("names of hosts", function()
       rn.exit(0)
     ]]
     if not output then return pending "the name server cannot be replaced here" end
-    assert.equal("true\ntrue\n", output:match "^127%.0%.0%.1\n(.*)" or output:match "^::1\n(.*)") -- without hosts, ::1
+    assert.equal("127.0.0.1\ntrue\ntrue\n", output)
   end)
 
   it("do not delay the timeout of a connection", function()
