@@ -414,7 +414,7 @@ static void has_keys(const char *keys) {
 
 /* The terminal's answer comes between keys that begin like it, such as arrows. */
 static void keys_around_the_width_are_kept(void) {
-  width_ask();
+  width_ask(true);
   shows("\0337\033[9999C\033[6n\0338");
   is_read("a\033[D\033[1;5C\033\033[24;8");
   CHECK(width_answer() == 0);
@@ -424,7 +424,7 @@ static void keys_around_the_width_are_kept(void) {
   is_read("\033[24;90R"); /* it has not asked for that */
   CHECK(width_answer() == 80);
   has_keys("\033[24;90R");
-  width_ask();
+  width_ask(true);
   shows("\0337\033[9999C\033[6n\0338");
   is_read("\033[1111111111111111"); /* longer than any answer */
   has_keys("\033[1111111111111111");
@@ -434,15 +434,22 @@ static void keys_around_the_width_are_kept(void) {
 
 /* The screen may change its size again before the terminal has answered. */
 static void the_answer_to_an_earlier_question_is_no_key(void) {
-  width_ask();
+  width_ask(true);
   shows("\0337\033[9999C\033[6n\0338");
-  width_ask();
+  width_ask(true);
   shows("\0337\033[9999C\033[6n\0338");
   is_read("a\033[1;50R");
   CHECK(width_answer() == 0);
   is_read("b\033[1;80Rc");
   CHECK(width_answer() == 80);
   has_keys("abc");
+  width_ask(true); /* whose answer is lost */
+  shows("\0337\033[9999C\033[6n\0338");
+  width_ask(false);
+  shows("\0337\033[9999C\033[6n\0338");
+  is_read("\033[1;60R\033[1;5R");
+  CHECK(width_answer() == 60);
+  has_keys("\033[1;5R");
 }
 
 static void the_line_is_hidden_once(void) {

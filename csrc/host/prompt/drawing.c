@@ -19,6 +19,9 @@
 static const int64_t ANSWER_NS = 1000 * CLOCK_MS;
 enum { ASK_AT_MOST = 20 };
 
+/* An answer that has not come after this time is lost: the terminal drops its input at Ctrl-C, for example. */
+static const int64_t LOST_NS = 10000 * CLOCK_MS;
+
 /* A line hidden by output is drawn again after this time even if more output follows. */
 static const int64_t HIDDEN_NS = 30 * CLOCK_MS;
 
@@ -127,9 +130,11 @@ void drawing_leave(Editing *ed, const char *text) {
 static bool size_is_known(Editing *ed) {
   int rows, columns;
   if (ed->is_mute) return true;
-  if (ed->asked_at == 0) {
-    ed->asked_at = clock_ns();
-    width_ask();
+  if (ed->must_ask) {
+    int64_t now = clock_ns();
+    width_ask(now - ed->asked_at < LOST_NS);
+    ed->asked_at = now;
+    ed->must_ask = false;
     return false;
   }
   if (width_answer() == 0) {
@@ -139,7 +144,7 @@ static bool size_is_known(Editing *ed) {
   ed->answers = true;
   output_size(&rows, &columns);
   if (width_answer() == columns || ++ed->times_asked >= ASK_AT_MOST) return true;
-  ed->asked_at = 0;
+  ed->must_ask = true;
   ed->resized_at = clock_ns(); /* the kernel will be informed */
   return false;
 }
@@ -159,7 +164,7 @@ void drawing_redraw(void *ud, bool busy) {
     resized = 0;
     ed->settling = true;
     ed->resized_at = clock_ns();
-    ed->asked_at = 0;
+    ed->must_ask = true;
     ed->times_asked = 0;
   }
   if (ed->settling && (clock_ns() - ed->resized_at < DRAWING_SETTLE_MS * CLOCK_MS || !size_is_known(ed))) return;

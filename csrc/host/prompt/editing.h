@@ -35,8 +35,9 @@ typedef struct Editing {
   int64_t hidden_at;                         /* when the picture was taken off the screen */
   bool settling;                             /* the size of the screen has changed, and the line was not drawn since */
   int64_t resized_at;                        /* when the size changed */
-  int64_t asked_at;                          /* when the terminal was then asked for its width, or 0 */
-  int times_asked;                           /* how often it was asked since */
+  bool must_ask;                             /* the terminal is to be asked for its width */
+  int64_t asked_at;                          /* when it was asked last, or 0 */
+  int times_asked;                           /* how often it was asked since the size changed */
   bool answers;                              /* it has answered before */
   bool is_mute;                              /* it does not answer */
 

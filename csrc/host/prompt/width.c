@@ -17,8 +17,8 @@ static char keys[KEYS];      /* keys that were read too early */
 static size_t first, number; /* the first of them, and their number */
 
 /* Moves the cursor to the right edge, asks for its position, and puts it back. */
-void width_ask(void) {
-  pending++;
+void width_ask(bool may_answer) {
+  pending = may_answer ? pending + 1 : 1;
   answer = 0;
   static const char question[] = "\0337\033[9999C\033[6n\0338";
   (void)output_write(STDOUT_FILENO, question, sizeof question - 1);

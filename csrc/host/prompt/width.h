@@ -8,8 +8,9 @@
 
 #include <stdbool.h>
 
-/* Writes the question. Forgets an earlier answer, and one that has not come yet: it is taken, and does not count. */
-void width_ask(void);
+/* Writes the question, and forgets earlier answers. If `may_answer`, the terminal may still answer earlier questions;
+   width_takes takes these answers, but they are not width_answer. */
+void width_ask(bool may_answer);
 
 /* The answer: columns; 0 while there is none. */
 int width_answer(void);
