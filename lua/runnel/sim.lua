@@ -152,7 +152,7 @@ end
 ---`seconds`: how long to search, default 1, but a first run may take 10 s longer; the environment's
 ---RUNNEL_EXPLORE_SECONDS overrides it. `steps`: longer runs are given up, default 10000. `leaks = false`: a run ends
 ---when `f` has returned. `timers = "any"`: a timer may fire while go blocks are ready. `schedule`: runs only that one,
----as given in a failure's message. `full = true`: a story is told from its beginning, however long. `share =
+---as given in a failure's message. `full = true`: all of a story is told, however long. `share =
 ---"channels"`: of orders that differ only in steps that share no channel and no variable, only one is run
 ---@return runnel.Explored explored `schedules`, whether they are `all`, and how many of them were `given_up`, if any.
 ---Raises if all were: it has checked nothing

@@ -296,6 +296,32 @@ At the end:
       assert.equal(1, #others)
     end)
 
+    it("much in one step, and tells its last 100 lines, or with the option full all", function()
+      local function f()
+        local c = rn.chan(500):name "c"
+        for i = 1, 500 do c:put(i) end
+        error "too much"
+      end
+      local short, full = message(f), message(f, { full = true })
+      assert.equal(102, select(2, short:gsub("\n", "")))
+      local left_out = "\n  %.%.%. %d steps? and %d+ actions of step %d %(the option full shows all%), then:\n"
+      assert.matches(left_out .. "  %d   f ", short)
+      assert.matches("\n +ends with an error\nTo replay: ", short)
+      assert.equal(500, select(2, full:gsub("puts on c ", "")))
+      assert.not_matches("%.%.%.", full)
+    end)
+
+    it("a leak of many go blocks, and names 30 of them, or with the option full all", function()
+      local function f()
+        local never = rn.chan():name "never"
+        for _ = 1, 31 do rn.go(never.take, never) end
+      end
+      local short, full = message(f), message(f, { full = true })
+      assert.equal(30, select(2, short:gsub("waits for ever to take", "")))
+      assert.matches("\n      %.%.%. and 1 more go block %(the option full shows all%)\nTo replay: ", short)
+      assert.equal(31, select(2, full:gsub("waits for ever to take", "")))
+    end)
+
     it("what came to nothing, whose value fills a channel, and four channels of an alts", function()
       local text = message(function()
         local locks = { alice = rn.chan(1):name "lock alice", bob = rn.chan(1):name "lock bob" }

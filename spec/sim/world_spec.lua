@@ -912,7 +912,7 @@ describe("sim.world", function()
       world:run()
     end
     local short, long = message(sim.explore, program), message(sim.explore, program, { full = true })
-    assert.matches("\n  %.%.%. %d+ lines %(the option full shows them%), then:\n", short)
+    assert.matches("\n  %.%.%. %d+ lines %(the option full shows all%), then:\n", short)
     assert.is_nil(short:find('"line 1\\n"', 1, true))
     assert.is_truthy(long:find('"line 1\\n"', 1, true))
     assert.is_truthy(short:find('"line 20\\n"', 1, true))

@@ -13,8 +13,9 @@ local USES = { [0] = "starts %s of %d ms%s", "restarts %s: %d ms%s", "stops %s%s
 local DIRECT, WAITED, RESULT, TIMEOUT = 1, 4, 8, 16 -- TraceHow
 local ON_TAKE, ON_PUT, ON_ALTS, ON_SLEEP = 0, 1, 2, 3 -- TraceWhat
 
-local MOST = 100 -- steps; of a longer story, the end
+local MOST = 100 -- lines of steps; of a longer story, the end
 local FEW = 12 -- of one without an end
+local WAITS = 30 -- go blocks that wait at the end
 local NAMED = 4 -- go blocks whose values fill a channel, at most
 
 local story = {}
@@ -191,19 +192,39 @@ local function last_wait(found, waits, holds, id)
   return ("%s: %s"):format(text, table.concat(owners, "; "))
 end
 
+-- The first of the last steps that make `most` lines at least, and how many lines of it are too many.
+local function first_of(steps, most)
+  local first, count = #steps + 1, 0
+  while first > 1 and count < most do
+    first = first - 1
+    count = count + math.max(1, #steps[first].did)
+  end
+  return first, math.max(0, count - most)
+end
+
+local function counted(n, what) return ("%d %s%s"):format(n, what, n == 1 and "" or "s") end
+
+-- What is left out before step `first`, and of that step.
+local function left_out(first, cut)
+  local parts = {}
+  if first > 1 then parts[1] = counted(first - 1, "step") end
+  if cut > 0 then parts[#parts + 1] = ("%s of step %d"):format(counted(cut, "action"), first) end
+  return ("  ... %s (the option full shows all), then:"):format(table.concat(parts, " and "))
+end
+
 -- The lines of these steps, how wide the names are, and whether a step is marked.
 local function lines_of(steps, most)
   local width, has_marks, lines, time = 0, false, {}, 0
   for _, step in ipairs(steps) do width = math.max(width, #step.who) end
-  local first = math.max(1, #steps - most + 1)
-  if first > 1 then lines[1] = ("  ... %d steps, then:"):format(first - 1) end
+  local first, cut = first_of(steps, most)
+  if first > 1 or cut > 0 then lines[1] = left_out(first, cut) end
   for i = first, #steps do
-    local step = steps[i]
+    local step, skipped = steps[i], i == first and cut or 0
     if step.time ~= time then lines[#lines + 1] = ("  at %s ms:"):format(decimal.format("%.14g", step.time)) end
     time, has_marks = step.time, has_marks or step.is_marked
     lines[#lines + 1] = ("%3d %s %-" .. width .. "s  %s"):format(i, step.is_marked and "*" or " ", step.who,
-      step.did[1] or "goes on")
-    for k = 2, #step.did do lines[#lines + 1] = (" "):rep(8 + width) .. step.did[k] end
+      step.did[skipped + 1] or "goes on")
+    for k = skipped + 2, #step.did do lines[#lines + 1] = (" "):rep(8 + width) .. step.did[k] end
   end
   return lines, width, has_marks
 end
@@ -232,7 +253,12 @@ function story.tell(event, kind, notes, full, is_endless)
     for id in pairs(waits) do ids[#ids + 1] = id end
     table.sort(ids)
     if #ids > 0 then lines[#lines + 1] = "At the end:" end
-    for _, id in ipairs(ids) do
+    for i, id in ipairs(ids) do
+      if i > WAITS and not full then
+        lines[#lines + 1] = ("      ... and %s (the option full shows all)"):format(
+          counted(#ids - WAITS, "more go block"))
+        break
+      end
       local who, text = found.gos[id] or "a callback", last_wait(found, waits, holds, id)
       lines[#lines + 1] = ("      %-" .. math.max(1, width) .. "s  %s"):format(who, text)
       if told then told:add_wait(who, text) end

@@ -147,7 +147,9 @@ function world_story.tell(event, found, notes, tell, full)
   local list = lines_of(event, found, notes, tell)
   local first = full and 1 or math.max(1, #list - MOST + 1)
   local lines, at, has_marks = {}, 0, false
-  if first > 1 then lines[1] = ("  ... %d lines (the option full shows them), then:"):format(first - 1) end
+  if first > 1 then
+    lines[1] = ("  ... %d line%s (the option full shows all), then:"):format(first - 1, first == 2 and "" or "s")
+  end
   for i = first, #list do
     local line = list[i]
     if line.at ~= at then lines[#lines + 1] = ("  at %s ms:"):format(decimal.format("%.14g", line.at)) end
