@@ -71,6 +71,31 @@ for _ = 1, 10 do rn.shared_chan(1):put(1) end
 os.exit(0, true)
 ]==]
 
+-- Whether Lua drops a finalizer for which there is no room on the stack, and warns. Since Lua 5.4.9 it calls it later.
+local function drops(dir)
+  dir:write("probe.lua", [[
+    warn "@on"
+    local names = ("a, "):rep(199) .. "a"
+    local endless = load("local function endless() local " .. names .. " return 1 + endless() end return endless")()
+    for depth = 1, 130 do
+      collectgarbage()
+      collectgarbage "stop"
+      setmetatable({}, { __gc = tostring })
+      xpcall(endless, function()
+        local function down(n)
+          if n == depth then return collectgarbage() end
+          return 1 + down(n + 1)
+        end
+        return down(1)
+      end)
+      collectgarbage "restart"
+    end
+  ]])
+  local result = process.run(dir.path, process.runnel .. " probe.lua")
+  assert.equal(0, result.status, result.err)
+  return result.err:find("error in __gc", 1, true) ~= nil
+end
+
 describe("a stack overflow", function()
   before_each(stage.open)
   after_each(stage.close)
@@ -87,7 +112,7 @@ describe("a stack overflow", function()
     local dir <close> = process.directory()
     dir:write("dropped.lua", DROPPED)
     local result = process.run(dir.path, ("timeout %d %s dropped.lua"):format(patience.seconds(60), process.runnel))
-    assert.matches("error in __gc", result.err, 1, true)
     assert.are.equal(0, result.status, result.err)
+    assert.equal(drops(dir), result.err:find("error in __gc", 1, true) ~= nil, result.err)
   end)
 end)

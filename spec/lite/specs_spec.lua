@@ -7,13 +7,19 @@ local LUA = os.getenv "LUA" or "lua5.4"
 -- long form tries all.
 local INTERPRETERS = { "luajit", "lua5.1", "lua5.2", "lua5.3", "lua5.5", LUA }
 
-local function is_installed(interpreter) return os.execute(("command -v %s >/dev/null"):format(interpreter)) end
+-- What is missing to run the specs with an interpreter, or nil.
+local function missing(interpreter)
+  if not os.execute(("command -v %s >/dev/null"):format(interpreter)) then return interpreter .. " is not installed" end
+  if not os.execute(([[%s -e 'require "luassert"' >/dev/null 2>&1]]):format(interpreter)) then
+    return "luassert is not installed for " .. interpreter
+  end
+end
 
 local tried = INTERPRETERS
 if not long.is_long then
   local installed = {}
   for _, interpreter in ipairs(INTERPRETERS) do
-    if is_installed(interpreter) then installed[#installed + 1] = interpreter end
+    if not missing(interpreter) then installed[#installed + 1] = interpreter end
   end
   tried = { installed[1 + long.turn % #installed] }
 end
@@ -27,7 +33,8 @@ end
 describe("the specs of runnel on runnel.lite #heavy", function()
   for _, interpreter in ipairs(tried) do
     it("pass on " .. interpreter, function()
-      if not is_installed(interpreter) then return pending(interpreter .. " is not installed") end
+      local what = missing(interpreter)
+      if what then return pending(what) end
       local output = run(interpreter)
       local passed, problems = output:match "^[%w .]+: (%d+) tests of [^\n]*\n(.*)$"
       assert.equal("", problems, output)

@@ -32,26 +32,33 @@ describe("scripts/check_release", function()
     assert.same({ "addresses ok", "specs ok", "gc ok" }, found, result.err)
     assert.same({ 0, "3 of 3 passed" }, { result.status, result.out:match "%d of %d passed" })
     assert.equal("-s check-addresses\n", dir:read "in_repository")
-    assert.equal("test\ncheck-gc\n", dir:read "in_archive")
+    assert.matches("^test\ncheck%-gc\n$", (dir:read "in_archive":gsub("^check%-gc\ntest\n", "test\ncheck-gc\n")))
   end)
 
   it("runs them in a root of Debian, with SUITE", function()
     dir:write("scripts/debian_root", [[
+      export called=$tree/called
       choose() { suite=${1%/*} lua=${1#*/}; }
       enter_namespaces() { echo "namespaces for $*" >>"$tree/called"; }
       make_root() { echo "make $1" >>"$tree/called"; }
       copy_root() { root=$(mktemp -d) && mkdir "$root/root"; }
-      inside() { (cd "$root/root/runnel" && echo "$lua: $*" >>"$tree/called" && eval "$2"); }
+      inside() { (cd "$root/root/$folder" && echo "$lua: $1 ${2#*; }" >>"$called" && eval "$2"); }
       keep_packages() { echo "keep $1" >>"$tree/called"; }
       remove_root() { rm -r "$root"; }
     ]])
     local found, result = run("addresses specs gc", '[ "$1" != test ] || { pwd; exit 1; }', "SUITE=unstable/lua5.4 ")
     assert.same({ "addresses ok", "specs FAILED", "gc ok" }, found, result.err)
-    assert.equal("namespaces for scripts/check_release addresses specs gc\nmake unstable\nlua5.4: root make test\n" ..
-      "lua5.4: root make check-gc\nkeep unstable\n", dir:read "called")
+    local called = {}
+    for line in dir:read "called":gmatch "[^\n]+" do called[#called + 1] = line end
+    assert.same({ "namespaces for scripts/check_release addresses specs gc", "make unstable" },
+      table.move(called, 1, 2, 1, {}))
+    assert.same("keep unstable", table.remove(called))
+    called = table.move(called, 3, #called, 1, {})
+    table.sort(called)
+    assert.same({ "lua5.4: root make check-gc", "lua5.4: root make test" }, called)
     local place = dir:read "build/release/unstable/lua5.4/specs.log"
-    assert.matches("/root/runnel\n$", place)
-    assert.is_nil((io.open(place:match "^(.*)/root/runnel")))
+    assert.matches("/root/lane[01]\n$", place)
+    assert.is_nil((io.open(place:match "^(.*)/root/lane")))
   end)
 
   it("goes on after a row that fails or skips something, and fails in the end", function()

@@ -65,6 +65,7 @@ describe("names of hosts", function()
       rn.exit(0)
     ]]
     if not output then return pending "the name server cannot be replaced here" end
+    output = output:gsub("^::1\n", "127.0.0.1\n") -- a resolver may prefer either
     assert.equal("127.0.0.1\ntrue\ntrue\n", output)
   end)
 
