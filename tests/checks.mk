@@ -485,10 +485,12 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 
 # ---- together, and outside the tree ----
 
-LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-oom check-model check-gc check-adversary \
-              check-allocator check-fuzz check-threads check-shared check-nats check-sqlite check-httpd check-proxies \
-              check-differences check-websocket check-tls check-spin check-soak check-soak-machines check-histories check-runs check-crashes \
-              check-world check-api check-host check-embed check-install check-reproducible check-static check-analyzer check-mcdc
+# Two run at a time: first the longest, of which every second one has work for one processor only.
+LONG_CHECKS = check-specs-long check-mcdc check-valgrind check-sqlite check-san-clang check-httpd check-analyzer coverage \
+              check-asserts check-reproducible check-install check-shared check-runs check-api check-embed check-soak-machines \
+              check-websocket check-tls check-spin check-histories check-differences check-fuzz check-proxies check-oom check-model \
+              check-world check-gc check-crashes check-allocator check-nats check-threads check-soak check-static check-adversary \
+              check-host
 .PHONY: check-long
 check-long: ## all checks that take long, in a tree from the archive, and one table; SUITE=trixie: in a root of Debian, as root
 	+@scripts/check_release long
