@@ -1740,6 +1740,13 @@ function M.merge(chs, buffer)
   for i = 1, #chs do
     if not M.is_chan(chs[i]) then raise("merge: channels: element %d is not a channel but %s", i, article(chs[i])) end
   end
+  for key in next, getmetatable(chs) == nil and chs or {} do
+    if chs[1] == nil and key ~= "n" then
+      raise "merge: channels: a list expected, got a table with keys but no values 1, 2, ..."
+    elseif type(key) == "number" and key > #chs then
+      raise("merge: channels: element %d is nil, although the list goes on", #chs + 1)
+    end
+  end
   local out = new_out(buffer, "merge: buffer")
   local ops, reason, culprit = { out:done(), unpack(chs) }, nil, nil
   return start(out, function()

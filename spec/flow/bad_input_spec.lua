@@ -132,6 +132,8 @@ describe("flow: bad input", function()
       { "init", 1, "init: a function expected, got a number; pass the function itself: f, not f()" },
       { "outs", "odd", "outs: a list of names expected, got a string" },
       { "outs", { "error" }, 'outs: "error" cannot be the name of an output' },
+      { "outs", { "odd", nil, "even" }, "outs: element 2 is nil, although the list goes on" },
+      { "outs", { odd = true }, "outs: a list expected, got a table with keys but no values 1, 2, ..." },
       { "tries", 0, "tries: an integer of at least 1 expected, got 0" },
       { "backoff", -1, "backoff: a number of milliseconds, at least 0, expected, got -1" },
       { "timeout", "1", 'timeout: a number of milliseconds, at least 0, expected, got "1"' },

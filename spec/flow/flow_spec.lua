@@ -192,6 +192,31 @@ describe("flow", function()
 end)
 
 describe("flow: errors", function()
+  for what, flush in pairs { ["a stage"] = false, ["a stage with flush"] = function() end } do
+    it(("are what %s returns after nil, and are tried again"):format(what), function()
+      run(function()
+        local save, saved = sink()
+        local calls, records = 0, {}
+        flow("job", {
+          a = { from = { 1, 2, 3 } },
+          b = {
+            function(value)
+              if value ~= 2 then return value end
+              calls = calls + 1
+              return nil, "two"
+            end,
+            tries = 2, backoff = 1, flush = flush or nil,
+          },
+          save = save, bad = function(record) records[#records + 1] = record end,
+          "a > b > save", "b.error > bad",
+        }):wait()
+        assert.equal("1 3", text(saved))
+        assert.equal(1, #records)
+        assert.same({ 2, "two", 2, 2 }, { records[1].value, records[1].error, records[1].tries, calls })
+      end)
+    end)
+  end
+
   it("go along an edge, after the tries, and keep their place", function()
     run(function()
       local save, saved = sink()

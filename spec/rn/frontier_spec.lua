@@ -135,6 +135,8 @@ describe("frontier", function()
     raises("^frontier: values: a table expected, got nothing", function() rn.frontier(1, print) end)
     raises("^frontier: values: element 2 is nil, although the list goes on$",
       function() rn.frontier(1, print, { 1, nil, 3 }) end)
+    raises("^frontier: values: a list expected, got a table with keys but no values 1, 2, ...$",
+      function() rn.frontier(1, print, { first = 1 }) end)
     raises("^frontier: .*window", function() rn.frontier(1, print, {}, { window = 3 }) end)
   end)
 end)

@@ -300,6 +300,12 @@ describe("merge", function()
     assert.error_matches(function() rn.merge { rn.chan(), 42 } end,
       "merge: channels: element 2 is not a channel but a number")
     assert.error_matches(function() rn.merge() end, "merge: channels: a list of channels expected, got nothing")
+    assert.error_matches(function() rn.merge { left = rn.chan() } end,
+      "merge: channels: a list expected, got a table with keys but no values 1, 2, ...", 1, true)
+    local chs = { rn.chan() }
+    chs[3] = rn.chan()
+    assert.error_matches(function() rn.merge(chs) end, "merge: channels: element 2 is nil, although the list goes on")
+    assert.is_nil(rn.merge({ n = 0 }):take())
     assert.error_matches(function() rn.merge({}, -1) end, "a buffer size is an integer")
   end)
 end)

@@ -433,6 +433,13 @@ describe("supervise", function()
       function() rn.supervise { { "a", print, again = "on" } } end)
     raises('supervise: order: "one", "rest" or "all" expected, got 1',
       function() rn.supervise({ { "a", print } }, { order = 1 }) end)
+    raises("supervise: children: element 2 is nil, although the list goes on",
+      function() rn.supervise { { "a", print }, nil, { "b", print } } end)
+    raises('supervise: the list of children has a field "order"; options go into a table of their own: rn.supervise%(',
+      function() rn.supervise { { "a", print }, order = "all" } end)
+    raises('supervise: the list of children has a field "web"; options',
+      function() rn.supervise { web = { "a", print } } end)
+    rn.supervise(table.pack { "a", print, again = "never" })
     raises("rn.supervise: call it with a dot", function() rn:supervise { { "a", print } } end)
     rn.supervise({ { "a", print, again = "never" } }, { within = 0, backoff = 0, restarts = 0 })
     raises("supervise: restarts: an integer of at least 0 expected, got 1.5",

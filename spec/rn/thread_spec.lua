@@ -648,6 +648,29 @@ describe("rn.threads", function()
     assert.same({ n = 0 }, table.pack(pool(5, rn.chan(1))))
   end)
 
+  it("returns nil and an error as its function does, which is a failure of the job", function()
+    local function job(v)
+      if v == 2 then return nil, { code = 7 } end
+      if v == 3 then return nil, setmetatable({}, { __tostring = function() return "an object" end }) end
+      return v
+    end
+    local pool <close> = rn.threads(1, job)
+    for _, f in ipairs { job, pool } do
+      assert.same({ n = 2, nil, { code = 7 } }, table.pack(f(2)))
+      local errors = {}
+      local results = rn.pmap(2, f, { 1, 2, 4 }, { tries = 2, backoff = 0, ex_handler = function(err, v)
+        errors[v] = err
+        return -v
+      end })
+      assert.same({ 1, -2, 4 }, results:list())
+      assert.same({ [2] = { code = 7 } }, errors)
+      local list, err = rn.pmap(1, f, { 1, 2 }):list()
+      assert.same({ nil, { code = 7 } }, { list, err })
+      assert.is_false(pcall(rn.retry, f, { tries = 2, backoff = 0 }, 2))
+    end
+    assert.equal("an object", select(2, pool(3)))
+  end)
+
   it("cancels a job whose caller is cancelled, and goes on with others", function()
     local pool <close> = rn.threads(1, function(v)
       if v == "long" then require "runnel".sleep(1e6) end

@@ -384,6 +384,33 @@ describe("runnel.uv", function()
       assert.is_false(ch:put "b")
     end)
 
+    for bad, name in pairs { [{}] = "table", [false] = "boolean" } do
+      both(("is that of a %s, after the strings that have been put before it"):format(name), function()
+        local path, ch = uv_stage.path(), rn.chan(4)
+        for _, value in ipairs { "a", "b", bad, "c" } do ch:put(value) end
+        ch:close()
+        local result = uv.write(path, ch)
+        assert.same({ nil, "only strings can be written, not a " .. name }, { result:take() })
+        assert.equal("ab", uv_stage.contents(path))
+      end)
+    end
+
+    both("of a buffer policy in Lua loses nothing that was put before and after it", function()
+      local list, removed = { "a", "b", "c" }, 0
+      local ch = rn.chan {
+        full = function() return true end, add = function() end, count = function() return #list end,
+        remove = function()
+          removed = removed + 1
+          if removed == 2 then error "once" end
+          return table.remove(list, 1)
+        end,
+      }
+      ch:close()
+      local path = uv_stage.path()
+      assert.equal(3, uv.write(path, ch):take())
+      assert.equal("abc", uv_stage.contents(path))
+    end)
+
     both("closes the result with the error when the file cannot be opened", function()
       local ch = rn.chan()
       local result = uv.write("/no/such/file", ch)

@@ -231,6 +231,28 @@ describe("runnel.uv", function()
       for _, conn in ipairs { a1, b1, a2, b2 } do conn:close() end
     end)
 
+    both("cannot be read onto a closed channel: what comes in is for the next one", function()
+      local a, b = pair()
+      local closed = rn.chan()
+      closed:close()
+      for _ = 1, 2 do
+        assert.equal(closed, b:read(closed))
+        a:write "one "
+        a:write "line\n"
+        assert.equal("one line", b:lines():take())
+        assert.equal(closed, b:read(closed))
+      end
+      a:write "more"
+      assert.equal("more", b:read():take())
+      for _, wrong in ipairs { 1, "ch", {} } do
+        local _, err = pcall(function() b:read(wrong) end)
+        assert.matches("socket_spec.lua:%d+: read: channel: a channel expected, got a ", err)
+      end
+      a:close()
+      assert.is_nil(b:read():take())
+      b:close()
+    end)
+
     both("close with a reason", function()
       local a, b = pair()
       local input = a:read()

@@ -1,6 +1,7 @@
 ---The actions of a stage's worker besides its function: init, flush and stop; and the handling of errors.
 
 local core = require "runnel.core"
+local calls = require "runnel.workers.calls"
 local time_limit = require "runnel.internal.time_limit"
 local putting = require "runnel.flow.put"
 local internal = core.internal
@@ -58,8 +59,10 @@ function worker.job_with_calls(stage, f, is_step)
     end
     stage.is_dirty = true
     if is_step then return f(value, put, state) end
-    if is_later then return (f(value, nil, begun, worker_of_job)) end
-    return (f(value))
+    local result, err
+    if is_later then result, err = f(value, nil, begun, worker_of_job) else result, err = f(value) end
+    if err ~= nil then calls.raise_if_nil(result, err) end
+    return result
   end
   if is_later then time_limit.mark_later(job) end
   return job

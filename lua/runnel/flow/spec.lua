@@ -95,6 +95,7 @@ local function outputs(what, outs)
   local set = { "out", "error", out = true, error = true }
   if outs == nil then return set end
   if type(outs) ~= "table" then raise(what .. ": outs: a list of names expected, got " .. check.article(outs)) end
+  at_program(check.list, outs, what .. ": outs", 1)
   for _, name in ipairs(outs) do
     if type(name) ~= "string" or not name:find "^[%w_-]+$" or set[name] then
       raise(("%s: outs: %s cannot be the name of an output"):format(what, check.describe(name)))

@@ -155,6 +155,23 @@ function check.table(value, what, level)
   if type(value) ~= "table" then error(what .. ": a table expected, got " .. article(value, what), level or CALLER) end
 end
 
+---A list: a table without holes, that has not only other keys. One with a metatable may be computed, and table.pack()
+---has an `n`.
+---@param value table
+---@param level? integer of the line for the error, if it is another one
+function check.list(value, what, level)
+  if getmetatable(value) ~= nil then return end
+  local n = 0
+  while value[n + 1] ~= nil do n = n + 1 end
+  for key in next, value do
+    if math.type(key) == "integer" and key > n then
+      error(("%s: element %d is nil, although the list goes on"):format(what, n + 1), level or CALLER)
+    elseif n == 0 and key ~= "n" then
+      error(what .. ": a list expected, got a table with keys but no values 1, 2, ...", level or CALLER)
+    end
+  end
+end
+
 ---A list whose elements are channels.
 function check.chans(value, what)
   if type(value) ~= "table" then
@@ -165,6 +182,7 @@ function check.chans(value, what)
       error(("%s: element %d is not a channel but %s"):format(what, i, check.article(value[i])), CALLER)
     end
   end
+  check.list(value, what, CALLER + 1)
 end
 
 ---The check of an option's value, which is not nil: raises an error that begins with `what`, at a level. `true`: all

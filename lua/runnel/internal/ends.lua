@@ -12,11 +12,9 @@ local pass_on = internal.pass_on
 
 local ends = {}
 
----The number of the first element that is nil although the list goes on, if there is one. A list with a metatable may
----be computed.
----@param list table
----@return integer?
-function ends.hole_of(list)
+-- The number of the first element that is nil although the list goes on, if there is one. A list with a metatable may
+-- be computed.
+local function hole_of(list)
   if getmetatable(list) ~= nil then return nil end
   local n = 0
   while list[n + 1] ~= nil do n = n + 1 end
@@ -37,7 +35,7 @@ function ends.iterator(source)
   if source[1] == nil and next(source, next(source) == "n" and "n" or nil) ~= nil then -- table.pack() has an `n`
     return nil, "a table with keys but no values 1, 2, ..."
   end
-  local hole = ends.hole_of(source)
+  local hole = hole_of(source)
   if hole then
     return nil, ("a list with a hole: element %d is nil, although the list goes on; use false, or leave it out")
       :format(hole)

@@ -134,7 +134,7 @@ local FAMILIES = {
   { "runnel_threads", "gauge", "Threads that run.", single(function(n) return n.threads end) },
   { "runnel_pool_threads", "gauge", "Threads of pools.", of_pool "threads" },
   { "runnel_pool_calls_total", "counter", "Calls of pools of threads.", of_pool "calls" },
-  { "runnel_pool_failed_calls_total", "counter", "Calls of pools whose function has raised.", of_pool "failed" },
+  { "runnel_pool_failed_calls_total", "counter", "Calls of pools that have failed.", of_pool "failed" },
   { "runnel_pool_running_calls", "gauge", "Calls that a thread of a pool has taken.", of_pool "running" },
   { "runnel_pool_waiting_calls", "gauge", "Calls that wait for a thread of a pool.", of_pool "waiting" },
   { "runnel_supervised_children", "gauge", "Children of supervisors.", of_children "children" },

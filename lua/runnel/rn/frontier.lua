@@ -4,7 +4,6 @@
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
-local ends = require "runnel.internal.ends"
 local pmap = require "runnel.rn.pmap"
 local retry = require "runnel.rn.retry"
 
@@ -45,8 +44,7 @@ function frontier.frontier(n, f, values, opts)
   check.integer(n, 1, "frontier: n")
   check.callable(f, "frontier: f")
   check.table(values, "frontier: values")
-  local hole = ends.hole_of(values)
-  if hole then error(("frontier: values: element %d is nil, although the list goes on"):format(hole), 2) end
+  check.list(values, "frontier: values")
   check.options(opts, pmap.UNORDERED_OPTIONS, "frontier")
   opts = opts or {}
   local todo = core.chan(setmetatable({ first = 1, last = 0 }, Queue)):name "values of a frontier"

@@ -72,7 +72,7 @@ Metrics.__sign = "m"
 
 ---@class runnel.PoolMetrics
 ---@field calls integer so far: a counter
----@field failed integer calls whose function has raised: a counter
+---@field failed integer calls whose function has raised, or returned nil and an error: a counter
 ---@field threads integer
 ---@field running integer calls that a thread has taken
 ---@field waiting integer calls that wait for a thread

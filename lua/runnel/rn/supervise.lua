@@ -249,6 +249,13 @@ local FIELDS = { again = RULES }
 local function read(list)
   sign.dot(list, "rn", "supervise", 4)
   check.table(list, "supervise: children", 4)
+  for key in pairs(getmetatable(list) == nil and list or {}) do
+    if math.type(key) ~= "integer" and key ~= "n" then -- table.pack() has an `n`
+      error(("supervise: the list of children has a field %s; options go into a table of their own: "
+        .. "rn.supervise({ ... }, { order = \"all\" })"):format(check.describe(key)), 3)
+    end
+  end
+  check.list(list, "supervise: children", 4)
   local children, names = {}, {}
   for i, one in ipairs(list) do
     local what = ("supervise: child %d"):format(i)

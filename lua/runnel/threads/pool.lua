@@ -10,7 +10,8 @@
 ---
 ---    { number, false, false }           a timed job begins
 ---    { number }, { number, value }      the result
----    { number, err, true, traceback }   the job has failed; there may be no traceback
+---    { number, err, true, traceback }   the job has raised; there may be no traceback
+---    { number, err, true, false }       the job has returned nil and an error
 ---    { number, first, channel, second } results of a job that gets a channel: one or two, and further ones come from
 ---                                       the channel
 ---
@@ -81,7 +82,7 @@ Call.__index = Call
 ---@field package calls table<integer, runnel.PoolCall> the waiting calls
 ---@field package waiting integer how many they are
 ---@field package last integer the number of the last call
----@field package failed integer calls whose function has raised
+---@field package failed integer calls whose function has raised, or returned nil and an error
 ---@field package where string what it calls, for messages
 ---@field package receiver? runnel.Channel<any> the receiver's result channel
 ---@field package ringer? runnel.Channel<any> the go block that rings the bell after LOOK ms
@@ -238,13 +239,15 @@ local function submit(pool, call, value, kind)
   error(accepted, 0)
 end
 
----Calls the function in a thread, and returns its first result or raises its error. With `result`, the channel of a job
----of rn.pipeline_async, the function gets a channel in place of it, and this returns at once.
+---Calls the function in a thread, and returns its first result, or nil and an error as the function does; or raises its
+---error. With `result`, the channel of a job of rn.pipeline_async, the function gets a channel in place of it, and this
+---returns at once.
 ---@param value any
 ---@param result? runnel.Channel<any>
 ---@param begun? function called as begun(timer) when the job begins
 ---@param timer? any
----@return any
+---@return any result
+---@return any err
 function Pool:__call(value, result, begun, timer)
   if result ~= nil then return submit(self, { pool = self, number = 0, value = nil, to = result }, value, "channel") end
   local call <close> = table.remove(self.unused) or setmetatable({ pool = self, number = 0, value = nil,
@@ -253,11 +256,10 @@ function Pool:__call(value, result, begun, timer)
   submit(self, call, value, begun and "timed")
   take(call.done)
   local answer = call.answer
-  if answer[3] then
-    more.keep(answer[2], answer[4])
-    error(answer[2], 0)
-  end
-  return answer[2]
+  if not answer[3] then return answer[2] end
+  if answer[4] == false then return nil, answer[2] end
+  more.keep(answer[2], answer[4])
+  error(answer[2], 0)
 end
 
 -- ---- the end ----

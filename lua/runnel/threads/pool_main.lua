@@ -111,10 +111,11 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
     if is_sent then return end
     local path = type(err) == "string" and err:match "^%a+: value%[2%](.*)"
     if not path then error(err, 0) end
-    local why = rest == true and internal.error_text(value) or "threads: result" .. path
-    answer({ number, why, true }, 0)
+    if rest == true then answer({ number, internal.error_text(value), true, second }, 0)
+    else answer({ number, "threads: result" .. path, true }, 0) end
   end
 
+  -- `trace`: false if the job has returned the error, and not raised it.
   local function send_error(number, started, err, trace)
     send(number, started, told(err), true, trace)
   end
@@ -147,6 +148,8 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
     if self.is_cancelled then
       self.is_cancelled = false
       pcall(yield) -- raises the cancellation here if the job has not parked since it was cancelled
+    elseif is_ok and result == nil and trace ~= nil then -- it has returned nil and an error
+      send_error(number, started, trace, false)
     elseif is_ok then
       send(number, started, result)
     else

@@ -12,7 +12,8 @@ local standard = require "runnel.uv.standard"
 local stream = require "runnel.uv.uv_stream"
 local characters = require "runnel.uv.characters"
 
-local fail, put_while_open = core.internal.fail, core.internal.moving.put_while_open
+local fail, put_while_open, is_plain = core.internal.fail, core.internal.moving.put_while_open,
+  core.internal.moving.is_plain
 local uv = loop.uv
 local O = uv.constants
 
@@ -162,20 +163,33 @@ local function text_of(value, newline)
   return newline and value .. newline or tostring(value)
 end
 
--- Returns the text to write next: all values that are ready, up to about SIZE bytes. Or nil, and the error if there is
--- one.
-local function gather(take, ch, newline)
-  local value, err = take()
-  if value == nil then return nil, err end
-  local parts, size = {}, 0
-  repeat
-    local text, problem = text_of(value, newline)
-    if not text then return nil, problem end
-    parts[#parts + 1] = text
-    size = size + #text
-    value = size < SIZE and ch:poll() or nil
-  until value == nil
-  return table.concat(parts)
+-- A poll that does not raise: what the channel raises, the next take does, if it still fails then.
+local function poll_safely(ch)
+  local ok, value = pcall(ch.poll, ch)
+  if ok then return value end
+end
+
+-- Makes a function that returns the text to write next: all values that are ready, up to about SIZE bytes. Or nil, and
+-- the error if there is one: that of a value comes after the texts of those before it, which have been taken.
+local function gatherer(take, ch, newline)
+  local poll, problem = is_plain(ch) and ch.poll or poll_safely, nil
+  return function()
+    if problem then return nil, problem end
+    local value, err = take()
+    if value == nil then return nil, err end
+    local parts, size = {}, 0
+    repeat
+      local text
+      text, problem = text_of(value, newline)
+      if not text then break end
+      parts[#parts + 1] = text
+      size = size + #text
+      value = nil
+      if size < SIZE then value = poll(ch) end
+    until value == nil
+    if not parts[1] then return nil, problem end
+    return table.concat(parts)
+  end
 end
 
 -- Writes some of the text, from a position on. Returns an error, or how many bytes.
@@ -213,7 +227,7 @@ local function write_from(result, ch, where, flags, opts)
     source_error = failure
     return value, failure
   end
-  local function next_text() return gather(take, ch, opts and opts.lines and "\n" or nil) end
+  local next_text = gatherer(take, ch, opts and opts.lines and "\n" or nil)
   local err = d:prepare(true) or write_to(d, next_text, count, result, opts and opts.sync)
   if err == nil then result:offer(written) end
   stream.refuse(ch, err)

@@ -4,6 +4,7 @@
 ---it does not, they are collected when they become unreachable, and the handle is closed.
 
 local core = require "runnel.core"
+local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local lines = require "runnel.uv.lines"
 local loop = require "runnel.uv.loop"
@@ -284,12 +285,15 @@ local function replaced(self) return (self.name or "stream") .. ": another call 
 ---Reads the incoming data, as a channel of strings of any size. It closes at the end, or with an error. Every call
 ---returns the same channel, until it is closed or lines is called; each chunk goes to one taker. What it has not handed
 ---out then belongs to the next channel.
----@param ch? runnel.Channel<any> the channel to use; what it has been given is not given back
+---@param ch? runnel.Channel<any> the channel to use; what it has been given is not given back. One that is closed gets
+---nothing: what comes in belongs to the next channel
 ---@return runnel.Channel<string> chunks
 function Stream:read(ch)
   sign.own(self, "conn", "read")
+  if ch ~= nil then check.chan(ch, "read: channel") end
   if self.input and not self.input_lines and not self.ahead then return self.input end
   end_reader(self, replaced(self))
+  if ch and ch:closed() then return ch end
   return begin_reader(self, ch)
 end
 
