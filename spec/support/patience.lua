@@ -60,7 +60,7 @@ function patience.limit(ms)
   end
 end
 
----Waits until f returns a true value, and returns it; after the limit, returns f's last result.
+---Waits until f returns a true value, and returns it; after the limit, returns f's last results.
 ---@param f fun(): any
 ---@param ms? number the limit, if f need not become true; default `most`
 ---@return any
@@ -75,10 +75,14 @@ function patience.wait_until(f, ms)
   return f()
 end
 
----The same, but raises an error after the limit, at the caller's line.
----@param f fun(): any
+---The same, but raises an error after the limit, at the caller's line, with f's second result.
+---@param f fun(): any, any
 ---@return any
-function patience.wait_for(f) return patience.wait_until(f) or error("it has not happened", 2) end
+function patience.wait_for(f)
+  local value, why = patience.wait_until(f)
+  if value then return value end
+  error("it has not happened" .. (why ~= nil and ": " .. tostring(why) or ""), 2)
+end
 
 ---The same, but lets no go block run meanwhile, as if the program computed.
 ---@param f fun(): any
