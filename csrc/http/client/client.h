@@ -88,6 +88,7 @@ typedef enum Refusal {
   REFUSED_CODING,  /* unknown compression */
   REFUSED_DAMAGED, /* the compressed body is wrong */
   REFUSED_CUT,     /* the end of the compressed body is missing */
+  REFUSED_MORE,    /* one more redirect than may be followed */
   REFUSED_HEAD     /* the connection was closed before the headers of the response were complete */
 } Refusal;
 
@@ -112,6 +113,7 @@ typedef struct Transfer {
   bool is_fed;                 /* the body to send is fed in pieces */
   bool is_special;             /* it has settings that further uses of its easy handle must not have */
   bool follows;                /* redirects are followed */
+  curl_off_t redirects;        /* how many, at most */
   bool repeats;                /* it may be sent again unasked: lua/runnel/http/http_options.lua decides */
   bool logs_in;                /* a response 401 or 407 may be answered with a further request */
   bool has_cookie;             /* it has libcurl's option "cookie" */
@@ -132,6 +134,7 @@ typedef struct Transfer {
   z_stream *inflater;    /* decompresses the body, owned; or NULL */
   bool is_inflated;      /* the end of the compressed bytes has arrived */
   long requests;         /* how often it was sent: also for redirects, and again after a closed connection */
+  curl_off_t redirected; /* how many redirects were followed */
   bool is_answered;      /* a response of at least 200 has begun since it was last sent */
   bool is_in_head;       /* a response has begun whose headers are not complete */
   int socket_error;      /* errno of the last socket that could not be made; 0: none */
@@ -233,6 +236,10 @@ void decode_end(Transfer *transfer);
 /* The headers belong to a redirect that is followed, with that status and Location: makes the next request conform to
    the Fetch standard. False if it is refused. */
 bool redirect_prepare(Transfer *transfer, long status, const char *location, size_t size);
+
+/* The server does not accept the header Expect (status 417): libcurl sends the request again, now without it. False if
+   it is refused. */
+bool redirect_drop_expect(Transfer *transfer);
 
 /* ---- news.c: Lua thread ---- */
 

@@ -201,6 +201,9 @@ static void note_cause(Transfer *t) {
   case REFUSED_CUT:
     (void)snprintf(t->error, size, "the end of the compressed body is missing");
     return;
+  case REFUSED_MORE:
+    (void)snprintf(t->error, size, "Maximum (%lld) redirects followed", (long long)t->redirects);
+    return;
   case REFUSED_HEAD:
     (void)snprintf(t->error, size, "the connection was closed before the headers of the response were complete");
     return;
@@ -228,6 +231,9 @@ static void note_cause(Transfer *t) {
       (void)snprintf(t->error, size,
                      "the connection was closed before the response: the request is not sent again, since what came "
                      "from a channel can be sent only once");
+    return;
+  case CURLE_TOO_MANY_REDIRECTS: /* redirect.c has counted those */
+    (void)snprintf(t->error, size, "the server asks for a login again and again");
     return;
   case CURLE_SSL_CACERT_BADFILE:
     (void)snprintf(t->error, size,

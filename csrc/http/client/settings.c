@@ -12,6 +12,10 @@
 /* The default limits: bytes of the body, redirects, ms to connect. */
 enum { BODY_MAX = 64 << 20, REDIRECTS = 10, CONNECT_MS = 10000 };
 
+/* How many further requests a server may cause that are no redirects: to log in, for example. libcurl counts them like
+   redirects, which redirect.c counts therefore; and the most that it counts. */
+enum { LOGINS = 10, COUNT_MAX = 0x7fff };
+
 void settings_push_limits(lua_State *L) {
   lua_createtable(L, 0, 3);
   lua_pushinteger(L, BODY_MAX);
@@ -183,13 +187,14 @@ static CURLcode set_usual(CURL *easy) {
 static void set_limits(lua_State *L, int at, Transfer *t) {
   bool has_settings = lua_istable(L, at);
   t->max = (curl_off_t)(has_settings ? get_integer(L, at, "max", 0) : BODY_MAX);
-  long redirects = has_settings ? (long)get_integer(L, at, "redirects", 0) : REDIRECTS;
+  t->redirects = has_settings ? (curl_off_t)get_integer(L, at, "redirects", 0) : REDIRECTS;
   long timeout = has_settings ? (long)get_integer(L, at, "timeout", 0) : 0;
   long connect_timeout = has_settings ? (long)get_integer(L, at, "connect_timeout", 0) : CONNECT_MS;
-  t->follows = redirects > 0;
+  t->follows = t->redirects > 0;
+  long most = t->redirects < COUNT_MAX - LOGINS ? (long)t->redirects + LOGINS : COUNT_MAX;
   CURL *easy = t->easy;
   options_must(L, "redirects", curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, t->follows ? 1L : 0L));
-  options_must(L, "redirects", curl_easy_setopt(easy, CURLOPT_MAXREDIRS, redirects));
+  options_must(L, "redirects", curl_easy_setopt(easy, CURLOPT_MAXREDIRS, most));
   options_must(L, "timeout", curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout));
   options_must(L, "connect_timeout", curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_timeout));
 }

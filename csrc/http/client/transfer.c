@@ -101,7 +101,8 @@ static bool end_response_head(Transfer *t) {
   if (!response_has_one_length(t)) return transfer_refuse(t, REFUSED_LENGTHS);
   size_t size = 0;
   const char *location = t->follows && status_redirects(status) ? response_find(&t->head, "Location", &size) : NULL;
-  if (location) return redirect_prepare(t, status, location, size);
+  if (location && size > 0) return redirect_prepare(t, status, location, size); /* an empty one leads nowhere */
+  if (status == 417) return redirect_drop_expect(t);
   if (!t->logs_in || (status != 401 && status != 407)) end_head(t, status);
   return true;
 }
