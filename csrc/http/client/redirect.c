@@ -1,6 +1,6 @@
-/* redirect.c: changes a request for the next one of its transfer. libcurl follows a redirect, but not all of the Fetch standard's
-   changes to the request, which browsers make: when the headers of a redirect are complete, this sets the options of
-   the next request. See client.h. */
+/* redirect.c: changes a request for the next one of its transfer. libcurl follows a redirect, but does not make all of
+   the Fetch standard's changes to the request, which browsers make: when the headers of a redirect are complete, this
+   sets the options of the next request. See client.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
