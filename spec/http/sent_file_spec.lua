@@ -112,8 +112,8 @@ describe("a file that is sent", function()
       local path = folder .. ending
       write(path, "w", "text")
       assert(http.request { url = url, multipart = { { name = "f", file = path } } })
-      assert.matches(('filename="%s"\r\nContent%%-Type: %%l*/?%s\r\n\r\ntext\r\n'):format(path:match "[^/]*$", expected),
-        got.body)
+      local name = path:match "[^/]*$"
+      assert.matches(('filename="%s"\r\nContent%%-Type: %%l*/?%s\r\n\r\ntext\r\n'):format(name, expected), got.body)
       os.remove(path)
     end
   end)
