@@ -287,6 +287,40 @@ describe("runnel.tls", function()
       end
     end)
 
+    it("chooses its certificate by the name, and not by the kind of key that the client likes best", function()
+      local rsa = { kind = "-newkey rsa:2048 " }
+      local ec_cert, ec_key = certificates.certify(folder, "ec.example")
+      local rsa_cert, rsa_key = certificates.certify(folder, "rsa.example", rsa)
+      local first, first_key = certificates.certify(folder, "first", { names = "DNS:localhost", kind = rsa.kind })
+      local function choice(context, host)
+        local c = shake(client, context, host)
+        return c.why or c.session:info().peer
+      end
+
+      local mixed = assert(tls.server { cert = first, key = first_key,
+        more = { { cert = ec_cert, key = ec_key }, { cert = rsa_cert, key = rsa_key } } })
+      assert.equal("CN=first", choice(mixed, "localhost"))
+      assert.equal("CN=ec.example", choice(mixed, "ec.example"))
+      assert.equal("CN=rsa.example", choice(mixed, "rsa.example"))
+      for _, host in ipairs { "other.example", "127.0.0.1" } do
+        assert.equal("the certificate is for localhost, not for " .. host, choice(mixed, host))
+      end
+    end)
+
+    it("lets a client choose among certificates with the same name by the kinds of their keys", function()
+      local names = "DNS:both.example"
+      local list = {}
+      for i, kind in ipairs { "rsa:2048", "ec -pkeyopt ec_paramgen_curve:prime256v1",
+        "ec -pkeyopt ec_paramgen_curve:prime256v1" } do
+        local cert, key = certificates.certify(folder, "both" .. i, { names = names, kind = "-newkey " .. kind .. " " })
+        list[i] = { cert = cert, key = key }
+      end
+      local both = assert(tls.server { cert = path .. "/cert", key = path .. "/key", more = list })
+      local c, s = shake(client, both, "both.example")
+      assert_ready(c, s)
+      assert.equal("CN=both2", c.session:info().peer) -- the first with a key of the kind that OpenSSL likes best
+    end)
+
     it("lets in only clients with a certificate of its authority", function()
       local strict = assert(tls.server { cert = path .. "/cert", key = path .. "/key", ca = path .. "/ca" })
       local known = assert(tls.client { ca = path .. "/ca", cert = path .. "/client", key = path .. "/client_key" })

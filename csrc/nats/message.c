@@ -123,8 +123,18 @@ static bool read_outgoing(lua_State *L, const Conn *conn, Outgoing *out) {
 /* Whether a string can be in a header line. */
 static bool is_line(const char *s, size_t size, const char *not_in) { return strlen(s) == size && !strpbrk(s, not_in); }
 
+/* Headers to be added to a message. */
+typedef struct Filling {
+  natsMsg *msg;      /* the message */
+  size_t bytes;      /* their size in the message */
+  const char *wrong; /* what is invalid, or NULL */
+} Filling;
+
+/* The size of the lines around the headers, and of what is around the name and the value of each. */
+enum { AROUND_HEADERS = sizeof "NATS/1.0\r\n\r\n" - 1, AROUND_HEADER = sizeof ": \r\n" - 1 };
+
 /* Adds one header: the name at -2, and the value on top of the stack. NULL, or what is invalid. */
-static const char *add_header(lua_State *L, natsMsg *msg) {
+static const char *add_header(lua_State *L, Filling *filling) {
   size_t name_size, size;
   if (lua_type(L, -2) != LUA_TSTRING) return "a header's name must be a string";
   const char *name = lua_tolstring(L, -2, &name_size);
@@ -132,44 +142,39 @@ static const char *add_header(lua_State *L, natsMsg *msg) {
   if (lua_type(L, -1) != LUA_TSTRING && !lua_isnumber(L, -1)) return "a header's value must be a string or a number";
   const char *value = text_at(L, lua_gettop(L), &size);
   if (!is_line(value, size, "\r\n")) return "a header's value has a newline or a zero byte";
-  return natsMsgHeader_Add(msg, name, value) == NATS_OK ? NULL : "not enough memory";
+  filling->bytes += (filling->bytes ? 0 : AROUND_HEADERS) + name_size + size + AROUND_HEADER;
+  return natsMsgHeader_Add(filling->msg, name, value) == NATS_OK ? NULL : "not enough memory";
 }
 
 /* Adds the headers of the table at index 1: strings, or lists of strings. NULL, or what is invalid. */
-static const char *add_all(lua_State *L, natsMsg *msg) {
+static const char *add_all(lua_State *L, Filling *filling) {
   for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
     const char *wrong = NULL;
     if (lua_type(L, -1) == LUA_TTABLE) {
       for (int i = 1; !wrong && lua_rawgeti(L, -1, i) != LUA_TNIL; i++) {
         lua_pushvalue(L, -3);
         lua_insert(L, -2);
-        wrong = add_header(L, msg);
+        wrong = add_header(L, filling);
         lua_pop(L, 2);
       }
       if (!wrong) lua_pop(L, 1);
     } else {
-      wrong = add_header(L, msg);
+      wrong = add_header(L, filling);
     }
     if (wrong) return wrong;
   }
   return NULL;
 }
 
-/* Headers to be added to a message. */
-typedef struct Filling {
-  natsMsg *msg;      /* the message */
-  const char *wrong; /* what is invalid, or NULL */
-} Filling;
-
 /* Protected: (headers, filling) */
 static int fill(lua_State *L) {
   Filling *filling = (Filling *)lua_touserdata(L, 2);
-  filling->wrong = add_all(L, filling->msg);
+  filling->wrong = add_all(L, filling);
   return 0;
 }
 
-/* Adds the headers of the table at index 5. NULL, or what is invalid. If it raises, it destroys the message. */
-static const char *fill_headers(lua_State *L, natsMsg *msg) {
+/* Adds the headers of the table at index 5 to a message. If it raises, it destroys the message. */
+static Filling fill_headers(lua_State *L, natsMsg *msg) {
   Filling filling = {.msg = msg};
   lua_pushcfunction(L, fill);
   lua_pushvalue(L, 5);
@@ -178,7 +183,7 @@ static const char *fill_headers(lua_State *L, natsMsg *msg) {
     natsMsg_Destroy(msg);
     (void)lua_error(L);
   }
-  return filling.wrong;
+  return filling;
 }
 
 /* About how many bytes a message takes in libnats' buffer beside its payload. */
@@ -196,15 +201,21 @@ static int publish_msg(lua_State *L, Conn *conn, const Outgoing *out, bool has_h
   natsMsg *msg = NULL;
   natsStatus s = natsMsg_Create(&msg, out->subject, out->reply, out->data, (int)out->size);
   if (s != NATS_OK) return conn_fail(L, s);
-  const char *wrong = has_headers ? fill_headers(L, msg) : NULL;
-  bool kept = false;
-  if (!wrong) s = outbox_keep(&conn->outbox, msg, &kept);
-  if (!wrong && s == NATS_OK && !kept) {
+  Filling filling = {0};
+  if (has_headers) filling = fill_headers(L, msg);
+  bool is_long = conn->max_payload > 0 && filling.bytes + out->size > (size_t)conn->max_payload;
+  bool is_wrong = filling.wrong || is_long, kept = false;
+  if (!is_wrong) s = outbox_keep(&conn->outbox, msg, &kept);
+  if (!is_wrong && s == NATS_OK && !kept) {
     io_publish(conn);
     s = published(L, conn, natsConnection_PublishMsg(conn->nc, msg), out->size);
   }
   if (!kept) natsMsg_Destroy(msg);
-  if (wrong) return conn_refuse(L, "headers: %s", wrong);
+  if (filling.wrong) return conn_refuse(L, "headers: %s", filling.wrong);
+  if (is_long) {
+    return conn_refuse(L, "the value takes %d bytes, its headers %d, and the server's limit is %d (its max_payload)",
+                       (int)out->size, (int)filling.bytes, (int)conn->max_payload);
+  }
   if (s != NATS_OK) return conn_fail(L, s);
   lua_pushboolean(L, 1);
   return 1;

@@ -116,7 +116,7 @@ bool setup_add_identity(Setup *setup, const char *cert, const char *key, const c
   *identity = (Identity){0};
   if (!identity_load(identity, cert, key, password, why)) return false;
   /* Tries each identity, so that OpenSSL reports now if its key is too short, for example. */
-  if (!use(setup, identity, why) || (setup->count > 1 && !use(setup, all, why))) return false;
+  if (!use(setup, identity, why)) return false;
   return names_each(identity->cert, add_name, setup) || no_memory(why);
 }
 
@@ -132,40 +132,47 @@ static int compare_all(const void *a, const void *b) {
   return order ? order : (left->identity > right->identity) - (left->identity < right->identity);
 }
 
-/* Sorts the names and removes duplicates. */
-static void sort_names(Setup *setup) {
-  if (!setup->nnames) return;
-  qsort(setup->names, setup->nnames, sizeof *setup->names, compare_all);
-  size_t kept = 1;
-  for (size_t i = 1; i < setup->nnames; i++) {
-    if (compare(&setup->names[i], &setup->names[kept - 1]) == 0) free(setup->names[i].text);
-    else setup->names[kept++] = setup->names[i];
-  }
-  setup->nnames = kept;
-}
-
-static const Identity *find_name(const Setup *setup, const char *text) {
-  const SetupName key = {(char *)text, 0};
+/* The first of the names that equal a text, and their number; or NULL, and 0. */
+static const SetupName *find_name(const Setup *setup, const char *text, size_t *count) {
+  const SetupName key = {(char *)text, 0}, *end = setup->names + setup->nnames;
+  *count = 0;
+  if (!setup->nnames) return NULL;
   const SetupName *found = (const SetupName *)bsearch(&key, setup->names, setup->nnames, sizeof key, compare);
-  return found ? &setup->identities[found->identity] : NULL;
+  if (!found) return NULL;
+  while (found > setup->names && compare(found - 1, &key) == 0) found--;
+  while (found + *count < end && compare(found + *count, &key) == 0) ++*count;
+  return found;
 }
 
-/* The certificate for a name that a client asks for; the first certificate for NULL. */
-static const Identity *find_identity(const Setup *setup, const char *wanted) {
+/* The names of certificates for a name that a client asks for; NULL if there is none, or it asks for none. */
+static const SetupName *find_wanted(const Setup *setup, const char *wanted, size_t *count) {
   char name[NAME_SIZE];
+  *count = 0;
   if (!wanted || !names_copy(name, wanted, strlen(wanted))) return NULL;
-  const Identity *found = find_name(setup, name);
+  const SetupName *found = find_name(setup, name, count);
   char *dot = strchr(name, '.');
   if (found || !dot || dot == name) return found;
   dot[-1] = '*'; /* "*.example.org" */
-  return find_name(setup, dot - 1);
+  return find_name(setup, dot - 1, count);
 }
 
-/* OpenSSL's callback while a session begins: chooses the certificate. */
+static int use_in(SSL *ssl, const Identity *identity) {
+  return SSL_use_cert_and_key(ssl, identity->cert, identity->key, identity->chain, 1);
+}
+
+/* OpenSSL's callback while a session begins: chooses the certificate. A session has one for each kind of key, and uses
+   the kind that suits the client best: so it must have none for another name. Of several with the name and one kind of
+   key, the first counts. */
 static int choose_identity(SSL *ssl, void *data) {
-  const Identity *found = find_identity((const Setup *)data, SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name));
-  if (!found) return 1;
-  return SSL_use_cert_and_key(ssl, found->cert, found->key, found->chain, 1);
+  const Setup *setup = (const Setup *)data;
+  size_t count;
+  const SetupName *found = find_wanted(setup, SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name), &count);
+  SSL_certs_clear(ssl);
+  if (!found) return use_in(ssl, setup->identities);
+  while (count > 0) {
+    if (use_in(ssl, &setup->identities[found[--count].identity]) != 1) return 0;
+  }
+  return 1;
 }
 
 bool setup_trust(Setup *setup, const char *ca, Why *why) {
@@ -209,7 +216,7 @@ bool setup_finish(Setup *setup, SetupVerify verify, int (*on_verify)(int, X509_S
   static const int MODES[] = {SSL_VERIFY_NONE, SSL_VERIFY_PEER, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT};
   setup->verify = verify;
   SSL_CTX_set_verify(setup->ssl, MODES[verify], on_verify);
-  sort_names(setup);
+  if (setup->nnames) qsort(setup->names, setup->nnames, sizeof *setup->names, compare_all);
   if (setup->count > 1) SSL_CTX_set_cert_cb(setup->ssl, choose_identity, setup);
   if (!setup->alpn_size) return true;
   if (setup->is_server) SSL_CTX_set_alpn_select_cb(setup->ssl, choose_protocol, setup);

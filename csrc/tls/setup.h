@@ -24,7 +24,7 @@ typedef struct Setup {
   atomic_uint holds;    /* number of holds */
   bool is_server;       /* of a server; else of clients */
   SetupVerify verify;   /* whether the other end must have a certificate */
-  SSL_CTX *ssl;         /* has the first identity */
+  SSL_CTX *ssl;         /* a session chooses of its identities, if there are several */
   Tickets tickets;      /* of a server */
   BIO_METHOD *method;   /* of the sessions' BIOs (pipe.h) */
   Identity *identities; /* the certificates of this end */

@@ -41,6 +41,7 @@ build = {
         "../../csrc/http/client/options.c",
         "../../csrc/http/client/redirect.c",
         "../../csrc/http/client/response.c",
+        "../../csrc/http/client/sent_file.c",
         "../../csrc/http/client/settings.c",
         "../../csrc/http/client/thread.c",
         "../../csrc/http/client/transfer.c",

@@ -813,6 +813,12 @@ describe("a connection to NATS", function()
       raises("the value takes 1048577 bytes, and the server's limit is 1048576", function()
         conn:publish("a", ("x"):rep(1048577))
       end)
+      -- Headers count, too: a line before them, an empty one behind them, and the lines "A: bcd", "E: f" and "E: g".
+      local headers, most = { A = "bcd", E = { "f", "g" } }, 1048576 - 12 - 8 - 6 - 6
+      assert.is_true(conn:publish("a", ("x"):rep(most), { headers = headers }))
+      raises("publish: the value takes 1048545 bytes, its headers 32, and the server's limit is 1048576", function()
+        conn:publish("a", ("x"):rep(most + 1), { headers = headers })
+      end)
       assert.is_true(conn:flush())
     end)
 

@@ -71,6 +71,21 @@ describe("with limits", function()
       s:drain()
     end)
 
+    it("whose result has no room beside its headers is given up, and not put for ever", function()
+      assert(conn:stream "out")
+      stored("words", "short")
+      local reported = 0
+      local before = rn.on_error(function() reported = reported + 1 end)
+      local s <close> = assert(conn:stage("words", 1, function(v) return v:rep(conn.max_payload // #v - 2) end, "out",
+        { tries = 1 }))
+      local dead = conn:dead "out"
+      assert.equal(1, patience.wait_until(function() return dead:count() == 1 and 1 end))
+      assert.matches("its headers %d+, and the server's limit is", assert(dead:get(1)).error)
+      s:drain()
+      rn.on_error(before)
+      assert.equal(1, reported)
+    end)
+
     it("that ends its process is given up after about five starts, alone at the end, and no other one", function()
       assert(conn:stream "out")
       local values = {}

@@ -76,6 +76,17 @@ describe("runnel.nats in a simulated world", function()
     assert.equal(1000, payload)
   end)
 
+  it("refuses more than the server accepts, with the headers", function()
+    local errors = beside_server(function()
+      local conn <close> = assert(nats.connect "nats://server")
+      assert(conn:publish("a", ("x"):rep(1000 - 18), { headers = { A = "b" } }))
+      return { select(2, pcall(conn.publish, conn, "a", ("x"):rep(1000 - 17), { headers = { A = "b" } })),
+        select(2, pcall(conn.publish, conn, "a", ("x"):rep(1001))) }
+    end, { max_payload = 1000 })
+    assert.matches("the value takes 983 bytes, its headers 18, and the server's limit is 1000", errors[1])
+    assert.matches("the value takes 1001 bytes, and the server's limit is 1000", errors[2])
+  end)
+
   it("notices a cut, keeps what is published meanwhile, and is back after it", function()
     local names, outage, text = beside_server(function(world)
       local conn <close> = assert(nats.connect("nats://server", { reconnect_wait = 100 }))

@@ -38,7 +38,6 @@ int transfer_start(lua_State *L) {
   if (!client || thread_ends(&client->thread)) return luaL_error(L, "the lua_State is being closed");
   Transfer *t = (Transfer *)handle_new(L, &transfer_type, sizeof *t, TRANSFER_VALUES);
   t->client = (Client *)handle_hold(client);
-  t->file = -1;
   t->connection = -1;
   t->is_over = true;
   lua_pushvalue(L, 4);

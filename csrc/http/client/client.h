@@ -83,11 +83,12 @@ typedef enum Refusal {
   REFUSED_LENGTHS, /* they give two lengths of the body */
   REFUSED_WASTE,   /* too much that is neither */
   REFUSED_MEMORY,  /* no memory */
-  REFUSED_FILE,    /* the file to send cannot be read */
+  REFUSED_FILE,    /* a file to send cannot be read, or has become shorter */
   REFUSED_AGAIN,   /* the connection was closed before the response, and the method may not be sent again */
   REFUSED_CODING,  /* unknown compression */
   REFUSED_DAMAGED, /* the compressed body is wrong */
   REFUSED_CUT,     /* the end of the compressed body is missing */
+  REFUSED_MORE,    /* one more redirect than may be followed */
   REFUSED_HEAD     /* the connection was closed before the headers of the response were complete */
 } Refusal;
 
@@ -112,14 +113,14 @@ typedef struct Transfer {
   bool is_fed;                 /* the body to send is fed in pieces */
   bool is_special;             /* it has settings that further uses of its easy handle must not have */
   bool follows;                /* redirects are followed */
+  curl_off_t redirects;        /* how many, at most */
   bool repeats;                /* it may be sent again unasked: lua/runnel/http/http_options.lua decides */
   bool logs_in;                /* a response 401 or 407 may be answered with a further request */
   bool has_cookie;             /* it has libcurl's option "cookie" */
   bool is_raw;                 /* it is passed on (http.proxy): what libcurl would add or decompress stays as it is */
+  struct SentFile *file;       /* the body, owned; NULL: it is no file */
   bool is_decoded; /* decode.c leaves the body alone: libcurl decompresses it, since the options ask for codings
                                 unknown to decode.c; or nobody does (is_raw) */
-  int file;        /* descriptor of the file to send, or -1 */
-  off_t file_start, file_at; /* where in the file the body begins, and where to read next */
 
   /* Used in the thread only. */
   Link active;           /* in the list of libcurl's transfers */
@@ -132,9 +133,11 @@ typedef struct Transfer {
   z_stream *inflater;    /* decompresses the body, owned; or NULL */
   bool is_inflated;      /* the end of the compressed bytes has arrived */
   long requests;         /* how often it was sent: also for redirects, and again after a closed connection */
+  curl_off_t redirected; /* how many redirects were followed */
   bool is_answered;      /* a response of at least 200 has begun since it was last sent */
   bool is_in_head;       /* a response has begun whose headers are not complete */
   int socket_error;      /* errno of the last socket that could not be made; 0: none */
+  int file_error;        /* errno, if a file to send cannot be read; 0: it has become shorter */
   Refusal refusal;       /* why a function of this module has refused */
 
   /* Set in the thread. Lua reads `head` and `status` once `has_head` is set, all once `has_ended` is. */
@@ -233,6 +236,23 @@ void decode_end(Transfer *transfer);
 /* The headers belong to a redirect that is followed, with that status and Location: makes the next request conform to
    the Fetch standard. False if it is refused. */
 bool redirect_prepare(Transfer *transfer, long status, const char *location, size_t size);
+
+/* The server does not accept the header Expect (status 417): libcurl sends the request again, now without it. False if
+   it is refused. */
+bool redirect_drop_expect(Transfer *transfer);
+
+/* ---- sent_file.c ---- */
+
+typedef struct SentFile SentFile;
+
+/* A file to send from one offset to another: an open one, which it owns; or, with -1, the one with that path, which is
+   opened when it is read. NULL if there is no memory. */
+SentFile *sent_file_new(Transfer *transfer, int fd, const char *path, off_t start, off_t end);
+
+/* For libcurl: CURLOPT_READFUNCTION, CURLOPT_SEEKFUNCTION (a redirect may send the file again), and curl_free_callback. */
+size_t sent_file_read(char *to, size_t one, size_t size, void *file);
+int sent_file_seek(void *file, curl_off_t offset, int from);
+void sent_file_free(void *file);
 
 /* ---- news.c: Lua thread ---- */
 

@@ -1,6 +1,6 @@
-/* redirect.c: changes a request for a redirect. libcurl follows the redirect, but not all of the Fetch standard's
-   changes to the request, which browsers make: when the headers of a redirect are complete, this sets the options of
-   the next request. See client.h. */
+/* redirect.c: changes a request for the next one of its transfer. libcurl follows a redirect, but does not make all of
+   the Fetch standard's changes to the request, which browsers make: when the headers of a redirect are complete, this
+   sets the options of the next request. See client.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -20,26 +20,42 @@ static bool becomes_get(const Transfer *t, long status) {
   return status == 303 || (t->method == METHOD_POST && (status == 301 || status == 302));
 }
 
-/* Removes the body, and the headers about it. */
-static bool drop_body(Transfer *t) {
+/* Replaces the headers to send: leaves out those that `is_dropped`, and adds `more`, which may be NULL. */
+static bool change_headers(Transfer *t, bool (*is_dropped)(const char *line), const char *more) {
   struct curl_slist *kept = NULL;
-  for (const struct curl_slist *line = t->headers; line; line = line->next) {
-    if (strncasecmp(line->data, "Content-", 8) == 0 || strncasecmp(line->data, "Transfer-Encoding:", 18) == 0) continue;
-    struct curl_slist *longer = curl_slist_append(kept, line->data);
+  for (const struct curl_slist *line = t->headers; line || more; line = line ? line->next : NULL) {
+    if (line && is_dropped(line->data)) continue;
+    struct curl_slist *longer = curl_slist_append(kept, line ? line->data : more);
     if (!longer) {
       curl_slist_free_all(kept);
       return transfer_refuse(t, REFUSED_MEMORY);
     }
     kept = longer;
+    if (!line) more = NULL;
   }
   (void)curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, kept);
   curl_slist_free_all(t->headers);
   t->headers = kept;
+  return true;
+}
+
+static bool is_of_body(const char *line) {
+  return strncasecmp(line, "Content-", 8) == 0 || strncasecmp(line, "Transfer-Encoding:", 18) == 0;
+}
+
+/* Removes the body, and the headers about it. */
+static bool drop_body(Transfer *t) {
+  if (!change_headers(t, is_of_body, NULL)) return false;
   (void)curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, NULL);
   t->method = METHOD_GET;
   t->repeats = true;
   return true;
 }
+
+static bool is_expect(const char *line) { return strncasecmp(line, "Expect:", 7) == 0; }
+
+/* A line without a value keeps libcurl from adding one. */
+bool redirect_drop_expect(Transfer *t) { return change_headers(t, is_expect, "Expect:"); }
 
 /* Whether two URLs agree in a part. */
 static bool is_same(CURLU *one, CURLU *other, CURLUPart part) {
@@ -69,6 +85,7 @@ static bool stays(const Transfer *t, const char *location, size_t size) {
 }
 
 bool redirect_prepare(Transfer *t, long status, const char *location, size_t size) {
+  if (t->redirected++ == t->redirects) return transfer_refuse(t, REFUSED_MORE);
   /* libcurl itself removes passwords and the header Cookie for other servers, but not this option */
   if (t->has_cookie && !stays(t, location, size)) (void)curl_easy_setopt(t->easy, CURLOPT_COOKIE, NULL);
   return !becomes_get(t, status) || drop_body(t);

@@ -162,6 +162,7 @@ static bool may_be_done(const Transfer *t) {
 static void note_cause(Transfer *t) {
   size_t size = sizeof t->error;
   long number = 0;
+  char why[128] = "";
   switch (t->refusal) {
   case REFUSED_BODY:
     (void)snprintf(t->error, size, "the body has more than %lld bytes", (long long)t->max);
@@ -180,8 +181,10 @@ static void note_cause(Transfer *t) {
   case REFUSED_MEMORY:
     (void)snprintf(t->error, size, "not enough memory");
     return;
-  case REFUSED_FILE: /* uncovered: the disk has failed */
-    (void)snprintf(t->error, size, "the file to send cannot be read");
+  case REFUSED_FILE:
+    if (t->file_error && strerror_r(t->file_error, why, sizeof why) != 0) *why = 0;
+    (void)snprintf(t->error, size, "a file to send %s%s",
+                   t->file_error ? "cannot be read: " : "has become shorter since the request has begun", why);
     return;
   case REFUSED_AGAIN:
     (void)snprintf(t->error, size,
@@ -201,6 +204,9 @@ static void note_cause(Transfer *t) {
   case REFUSED_CUT:
     (void)snprintf(t->error, size, "the end of the compressed body is missing");
     return;
+  case REFUSED_MORE:
+    (void)snprintf(t->error, size, "Maximum (%lld) redirects followed", (long long)t->redirects);
+    return;
   case REFUSED_HEAD:
     (void)snprintf(t->error, size, "the connection was closed before the headers of the response were complete");
     return;
@@ -212,7 +218,6 @@ static void note_cause(Transfer *t) {
     number = t->socket_error;
     if (!number) (void)curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &number);
     if (number) {
-      char why[128] = "";
       if (strerror_r((int)number, why, sizeof why) == 0) (void)snprintf(t->error, size, "cannot connect: %s", why);
     }
     return;
@@ -228,6 +233,9 @@ static void note_cause(Transfer *t) {
       (void)snprintf(t->error, size,
                      "the connection was closed before the response: the request is not sent again, since what came "
                      "from a channel can be sent only once");
+    return;
+  case CURLE_TOO_MANY_REDIRECTS: /* redirect.c has counted those */
+    (void)snprintf(t->error, size, "the server asks for a login again and again");
     return;
   case CURLE_SSL_CACERT_BADFILE:
     (void)snprintf(t->error, size,

@@ -1,5 +1,7 @@
 /* settings.c: applies the settings of a request to its easy handle. lua/runnel/http/http_options.lua has checked the
    types. */
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +13,10 @@
 
 /* The default limits: bytes of the body, redirects, ms to connect. */
 enum { BODY_MAX = 64 << 20, REDIRECTS = 10, CONNECT_MS = 10000 };
+
+/* How many further requests a server may cause that are no redirects: to log in, for example. libcurl counts them like
+   redirects, which redirect.c counts therefore; and the most that it counts. */
+enum { LOGINS = 10, COUNT_MAX = 0x7fff };
 
 void settings_push_limits(lua_State *L) {
   lua_createtable(L, 0, 3);
@@ -91,10 +97,15 @@ static void set_file(lua_State *L, int at, Transfer *t) {
   off_t from = ftello(stream->f);
   if (fstat(fileno(stream->f), &info) != 0 || !S_ISREG(info.st_mode) || from < 0)
     luaL_error(L, "body: a file on a disk expected; for anything else use a channel, as uv.lines or uv.spawn give one");
-  t->file = dup(fileno(stream->f));
-  if (t->file < 0) luaL_error(L, "body: the descriptor of the file cannot be copied");
-  t->file_start = t->file_at = from;
-  set_upload(L, at, t, info.st_size > from ? (curl_off_t)(info.st_size - from) : 0);
+  off_t end = info.st_size > from ? info.st_size : from;
+  int fd = fcntl(fileno(stream->f), F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) luaL_error(L, "body: the descriptor of the file cannot be copied: %s", strerror(errno));
+  t->file = sent_file_new(t, fd, "", from, end);
+  if (!t->file) {
+    (void)close(fd);
+    luaL_error(L, "not enough memory");
+  }
+  set_upload(L, at, t, (curl_off_t)(end - from));
 }
 
 static void set_body(lua_State *L, int at, Transfer *t) {
@@ -119,6 +130,22 @@ static const char *part_field(lua_State *L, const char *name, size_t *size) {
   return field(L, -1, name) == LUA_TNIL ? NULL : luaL_checklstring(L, -1, size);
 }
 
+/* Makes a file the contents of a part. */
+static void set_part_file(lua_State *L, curl_mimepart *part, const char *path, Transfer *t) {
+  struct stat info;
+  if (access(path, R_OK) != 0 || stat(path, &info) != 0) {
+    luaL_error(L, "multipart: the file %s cannot be read: %s", path, strerror(errno));
+  } else if (!S_ISREG(info.st_mode)) { /* the size of a pipe is unknown: it is sent in chunks */
+    options_must(L, "multipart", curl_mime_filedata(part, path));
+  } else {
+    SentFile *file = sent_file_new(t, -1, path, 0, info.st_size);
+    if (!file) luaL_error(L, "not enough memory");
+    (void)curl_mime_data_cb(part, (curl_off_t)info.st_size, sent_file_read, sent_file_seek, sent_file_free, file);
+    const char *slash = strrchr(path, '/');
+    options_must(L, "multipart", curl_mime_filename(part, slash ? slash + 1 : path));
+  }
+}
+
 /* One part, the table on top of the stack: { name =, data = or file =, filename =, type = }. */
 static void add_part(lua_State *L, Transfer *t) {
   int top = lua_gettop(L);
@@ -129,8 +156,7 @@ static void add_part(lua_State *L, Transfer *t) {
   if (data) options_must(L, "multipart", curl_mime_data(part, data, size));
   lua_settop(L, top);
   const char *file = part_field(L, "file", &any);
-  if (file && access(file, R_OK) != 0) luaL_error(L, "multipart: the file %s cannot be read", file);
-  if (file) options_must(L, "multipart", curl_mime_filedata(part, file));
+  if (file) set_part_file(L, part, file, t);
   lua_settop(L, top);
   options_must(L, "multipart", curl_mime_name(part, part_field(L, "name", &any)));
   lua_settop(L, top);
@@ -183,13 +209,14 @@ static CURLcode set_usual(CURL *easy) {
 static void set_limits(lua_State *L, int at, Transfer *t) {
   bool has_settings = lua_istable(L, at);
   t->max = (curl_off_t)(has_settings ? get_integer(L, at, "max", 0) : BODY_MAX);
-  long redirects = has_settings ? (long)get_integer(L, at, "redirects", 0) : REDIRECTS;
+  t->redirects = has_settings ? (curl_off_t)get_integer(L, at, "redirects", 0) : REDIRECTS;
   long timeout = has_settings ? (long)get_integer(L, at, "timeout", 0) : 0;
   long connect_timeout = has_settings ? (long)get_integer(L, at, "connect_timeout", 0) : CONNECT_MS;
-  t->follows = redirects > 0;
+  t->follows = t->redirects > 0;
+  long most = t->redirects < COUNT_MAX - LOGINS ? (long)t->redirects + LOGINS : COUNT_MAX;
   CURL *easy = t->easy;
   options_must(L, "redirects", curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, t->follows ? 1L : 0L));
-  options_must(L, "redirects", curl_easy_setopt(easy, CURLOPT_MAXREDIRS, redirects));
+  options_must(L, "redirects", curl_easy_setopt(easy, CURLOPT_MAXREDIRS, most));
   options_must(L, "timeout", curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout));
   options_must(L, "connect_timeout", curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, connect_timeout));
 }

@@ -42,8 +42,8 @@ void transfer_free_easy(Transfer *t) {
   curl_slist_free_all(t->headers);
   t->headers = NULL;
   for (; t->nlists > 0; t->nlists--) curl_slist_free_all(t->lists[t->nlists - 1]);
-  if (t->file >= 0) (void)close(t->file);
-  t->file = -1;
+  if (t->file) sent_file_free(t->file);
+  t->file = NULL;
 }
 
 void transfer_free(void *transfer) {
@@ -101,7 +101,8 @@ static bool end_response_head(Transfer *t) {
   if (!response_has_one_length(t)) return transfer_refuse(t, REFUSED_LENGTHS);
   size_t size = 0;
   const char *location = t->follows && status_redirects(status) ? response_find(&t->head, "Location", &size) : NULL;
-  if (location) return redirect_prepare(t, status, location, size);
+  if (location && size > 0) return redirect_prepare(t, status, location, size); /* an empty one leads nowhere */
+  if (status == 417) return redirect_drop_expect(t);
   if (!t->logs_in || (status != 401 && status != 407)) end_head(t, status);
   return true;
 }
@@ -189,27 +190,6 @@ static size_t read_fed(char *to, size_t one, size_t size, void *data) {
   return waits ? CURL_READFUNC_PAUSE : n;
 }
 
-/* CURLOPT_READFUNCTION for a file. */
-static size_t read_file(char *to, size_t one, size_t size, void *data) {
-  Transfer *t = (Transfer *)data;
-  (void)one;
-  ssize_t n = pread(t->file, to, size, t->file_at);
-  if (n < 0) {
-    t->refusal = REFUSED_FILE; /* uncovered: the disk has failed */
-    return CURL_READFUNC_ABORT;
-  }
-  t->file_at += n;
-  return (size_t)n;
-}
-
-/* CURLOPT_SEEKFUNCTION: a redirect may send the file again. */
-static int seek_file(void *data, curl_off_t offset, int from) {
-  Transfer *t = (Transfer *)data;
-  if (from != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK; /* uncovered: libcurl only ever does this */
-  t->file_at = t->file_start + (off_t)offset;
-  return CURL_SEEKFUNC_OK;
-}
-
 /* CURLOPT_OPENSOCKETFUNCTION: child processes must not inherit the socket. */
 static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address) {
   Transfer *t = (Transfer *)data;
@@ -267,10 +247,10 @@ void transfer_set_callbacks(Transfer *t) {
   (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
   (void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, (void *)t);
   count_requests(t);
-  if (!t->is_fed && t->file < 0) return;
-  (void)curl_easy_setopt(easy, CURLOPT_READFUNCTION, t->is_fed ? read_fed : read_file);
-  (void)curl_easy_setopt(easy, CURLOPT_READDATA, (void *)t);
+  if (!t->is_fed && !t->file) return;
+  (void)curl_easy_setopt(easy, CURLOPT_READFUNCTION, t->is_fed ? read_fed : sent_file_read);
+  (void)curl_easy_setopt(easy, CURLOPT_READDATA, t->is_fed ? (void *)t : (void *)t->file);
   if (t->is_fed) return;
-  (void)curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, seek_file);
-  (void)curl_easy_setopt(easy, CURLOPT_SEEKDATA, (void *)t);
+  (void)curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, sent_file_seek);
+  (void)curl_easy_setopt(easy, CURLOPT_SEEKDATA, (void *)t->file);
 }

@@ -141,7 +141,18 @@ end
 
 local PART_KEYS = { data = true, file = true, filename = true, name = true, type = true }
 
-local function check_parts(parts)
+-- The media type of a part that is a file: by the ending of its name, or of the path.
+local function with_type(part)
+  if not part.file or part.type then return part end
+  local types = require "runnel.http.content_types"
+  local function of(name) return types[(name or ""):lower():match "%.(%w+)$"] end
+  local known = of(part.filename) or of(part.file) or "application/octet-stream"
+  return { name = part.name, file = part.file, filename = part.filename, type = known:match "^[^;]*" }
+end
+
+-- Checks the parts, and returns them, with the types of files.
+local function read_parts(parts)
+  local read = {}
   if type(parts) ~= "table" or #parts == 0 then
     fail("multipart: a list of parts such as { name = \"title\", data = \"...\" } expected, got %s",
       type(parts) == "table" and "an empty one" or check.article(parts))
@@ -158,8 +169,9 @@ local function check_parts(parts)
     if not part.name or (part.data == nil) == (part.file == nil) then
       fail("multipart: part %d: `name`, and either `data` or `file`, expected", i)
     end
+    read[i] = with_type(part)
   end
-  return parts
+  return read
 end
 
 -- The kind of body in the options.
@@ -183,7 +195,7 @@ local function set_body(s, kind, value, opts)
     s.body = encode_fields(value, "form")
     return "application/x-www-form-urlencoded"
   elseif kind == "multipart" then
-    s.multipart = check_parts(value)
+    s.multipart = read_parts(value)
   elseif type(value) == "string" or io.type(value) == "file" then
     s.body = value
   elseif core.is_chan(value) then

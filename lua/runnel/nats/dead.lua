@@ -21,6 +21,9 @@ local IDS_MS <const> = 24 * 60 * 60 * 1000
 -- for all of it.
 local HEADER_SIZE <const>, SHORT <const> = 32, 1000
 
+-- Room for the headers that are added to those of a letter: its id and its stream, without these texts; and a trace.
+local OTHERS <const> = 700
+
 -- ---- the form of a letter ----
 
 -- Texts in headers have no newlines.
@@ -106,7 +109,7 @@ function dead.store(conn, letter, settings)
     num_replicas = settings.replicas or 1, discard = "old", duplicate_window = jetstream.ns(IDS_MS),
   })
   if not info then return nil, err, jetstream.may_pass(err, code) end
-  local headers, body = encode(letter, conn.max_payload)
+  local headers, body = encode(letter, conn.max_payload - OTHERS - #stream - #(letter.id or ""))
   local sequence, why, problem = jetstream.store(conn, names.dead(letter.name), body, {
     id = letter.id, timeout = patience.letter, encoding = "raw", headers = headers, stream = stream, level = 2,
   })

@@ -130,8 +130,13 @@ function Connection:publish_with(subject, data, reply, headers)
   if not wrong and #data > self.most then
     wrong = ("the value takes %d bytes, and the server's limit is %d (its max_payload)"):format(#data, self.most)
   end
+  local lines = not wrong and headers and next(headers) and protocol.headers(headers) or nil
+  if lines and #data + #lines > self.most then
+    wrong = ("the value takes %d bytes, its headers %d, and the server's limit is %d (its max_payload)")
+      :format(#data, #lines, self.most)
+  end
   if wrong then return nil, wrong, true end
-  local text = protocol.pub(subject, reply, headers and next(headers) and protocol.headers(headers), data)
+  local text = protocol.pub(subject, reply, lines, data)
   self.counts.sent, self.counts.sent_bytes = self.counts.sent + 1, self.counts.sent_bytes + #data
   if self.status == "connected" then
     self.socket:write(text)
