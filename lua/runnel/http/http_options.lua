@@ -7,6 +7,7 @@ local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
 local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
+local multipart_parts = require "runnel.http.form.multipart_parts"
 local token = require "runnel.http.token"
 local upload = require "runnel.http.upload"
 
@@ -139,41 +140,6 @@ end
 
 -- ---- bodies ----
 
-local PART_KEYS = { data = true, file = true, filename = true, name = true, type = true }
-
--- The media type of a part that is a file: by the ending of its name, or of the path.
-local function with_type(part)
-  if not part.file or part.type then return part end
-  local types = require "runnel.http.content_types"
-  local function of(name) return types[(name or ""):lower():match "%.(%w+)$"] end
-  local known = of(part.filename) or of(part.file) or "application/octet-stream"
-  return { name = part.name, file = part.file, filename = part.filename, type = known:match "^[^;]*" }
-end
-
--- Checks the parts, and returns them, with the types of files.
-local function read_parts(parts)
-  local read = {}
-  if type(parts) ~= "table" or #parts == 0 then
-    fail("multipart: a list of parts such as { name = \"title\", data = \"...\" } expected, got %s",
-      type(parts) == "table" and "an empty one" or check.article(parts))
-  end
-  for i, part in ipairs(parts) do
-    if type(part) ~= "table" then fail("multipart: part %d: a table expected, got %s", i, check.article(part)) end
-    for key, value in pairs(part) do
-      if not PART_KEYS[key] then fail("multipart: part %d: %s", i, check.unknown(key, PART_KEYS)) end
-      if type(value) ~= "string" or key ~= "data" and value:find "\0" then
-        fail("multipart: part %d: %s: %s expected, got %s", i, key,
-          key == "data" and "a string" or "a string without zero bytes", check.describe(value))
-      end
-    end
-    if not part.name or (part.data == nil) == (part.file == nil) then
-      fail("multipart: part %d: `name`, and either `data` or `file`, expected", i)
-    end
-    read[i] = with_type(part)
-  end
-  return read
-end
-
 -- The kind of body in the options.
 local function kind_of_body(opts)
   local kind
@@ -195,7 +161,9 @@ local function set_body(s, kind, value, opts)
     s.body = encode_fields(value, "form")
     return "application/x-www-form-urlencoded"
   elseif kind == "multipart" then
-    s.multipart = read_parts(value)
+    local parts, why = multipart_parts.read(value)
+    if not parts then fail("multipart: %s", why) end
+    s.multipart = parts
   elseif type(value) == "string" or io.type(value) == "file" then
     s.body = value
   elseif core.is_chan(value) then
