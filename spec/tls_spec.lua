@@ -187,6 +187,12 @@ describe("runnel.tls", function()
   end)
 
   describe("a client", function()
+    it("that expects a name longer than any host's is refused", function()
+      assert.is_truthy(tls.client { name = ("x"):rep(255) })
+      local context, err = tls.client { name = ("x"):rep(256) }
+      assert.same({ nil, "name: the name of a host has at most 255 bytes" }, { context, err })
+    end)
+
     it("rejects a certificate for another host", function()
       assert_rejected("the certificate is for localhost, not for example.org", REJECTS,
         shake(client, server, "example.org"))

@@ -182,6 +182,9 @@ bool setup_trust(Setup *setup, const char *ca, Why *why) {
 
 bool setup_expect(Setup *setup, const char *host, Why *why) {
   size_t size = strlen(host) + 1;
+  if (size > TLSEXT_MAXLEN_host_name + 1) {
+    return why_set(why, "name: the name of a host has at most %d bytes", TLSEXT_MAXLEN_host_name);
+  }
   setup->host = (char *)malloc(size);
   if (!setup->host) return no_memory(why);
   memcpy(setup->host, host, size);

@@ -43,10 +43,10 @@ static Cookies *check(lua_State *L, int at) { return (Cookies *)handle_check(L, 
 
 void cookies_use(lua_State *L, Transfer *t) {
   Cookies *jar = check(L, -1);
+  t->cookies = (Cookies *)handle_hold(jar); /* also if this fails: the easy handle may have the share then */
   CURLcode code = curl_easy_setopt(t->easy, CURLOPT_SHARE, jar->share);
   if (code == CURLE_OK) code = curl_easy_setopt(t->easy, CURLOPT_COOKIEFILE, ""); /* reads none, but turns cookies on */
   if (code != CURLE_OK) luaL_error(L, "cookies: %s", curl_easy_strerror(code));
-  t->cookies = (Cookies *)handle_hold(jar);
   if (!jar->client) jar->client = (Client *)handle_hold(t->client);
 }
 
