@@ -243,11 +243,11 @@ function Schedule:resume()
   return ok, err
 end
 
--- The time of a run that starts now; or nil, err.
+-- The time of a run that starts now, a number; or an error.
 local function time_now(self)
   local rows, err = self.store:attempt("rows", FIND, self.name)
-  if not rows then return nil, err end
-  if not rows[1] then return nil, ("there is no schedule %q"):format(self.name) end
+  if not rows then return err end
+  if not rows[1] then return ("there is no schedule %q"):format(self.name) end
   return time_of(self.store, rows[1])
 end
 
@@ -255,17 +255,14 @@ end
 ---@return runnel.store.RunRef? run, string? err
 function Schedule:run_now()
   sign.own(self, "schedule", "run_now")
-  local run, time, err = table_of.current(self.store), nil, nil
+  local run = table_of.current(self.store)
+  local time
   if run then
-    time = run:value("run_now", self.name, function()
-      local now, problem = time_now(self)
-      return now or tostring(problem)
-    end)
-    if type(time) == "string" then return nil, time end
+    time = run:value("run_now", self.name, function() return time_now(self) end)
   else
-    time, err = time_now(self)
-    if not time then return nil, err end
+    time = time_now(self)
   end
+  if type(time) ~= "number" then return nil, time end
   return self.runs:start(id_of(time), time)
 end
 
