@@ -84,6 +84,37 @@ describe("store:once", function()
     assert.equal(1, get(1))
   end)
 
+  it("does not store, as an error of the function, that the file could not be written", function()
+    open { busy_timeout = 1 }
+    local holder <close> = sqlite.open(dir.path .. "/work.db")
+    local ended, waits, block = rn.chan(1), rn.chan(1), nil
+    local before = rn.on_error(function() waits:offer(true) end) -- it waits until it can store the error
+    local restored <close> = setmetatable({}, { __close = function() rn.on_error(before) end }) -- luacheck: ignore 211
+    local get = store:once("pages", function(i)
+      calls = calls + 1
+      return ("x"):rep(i)
+    end, { tx = true, errors = true })
+    holder:transaction(function(tx)
+      tx:exec "create table other(a)"
+      block = rn.go(function()
+        local _, err = pcall(get, 1)
+        ended:put(err)
+      end)
+      assert.equal(ended, select(2, rn.alts { ended, waits }))
+    end)
+    block:take()
+    assert.equal("x", get(1))
+    store.db:exec(("pragma max_page_count = %d"):format(store.db:one("pragma page_count").page_count + 10))
+    local plain = store:once("plain", function(i) return get(i) .. "y" end, { errors = true })
+    for _, f in ipairs { get, plain } do
+      local _, err = pcall(f, 200000)
+      assert.matches("database or disk is full", err)
+    end
+    store.db:exec "pragma max_page_count = 100000"
+    assert.equal(200000, #get(200000))
+    assert.equal(200001, #plain(200000))
+  end)
+
   it("raises when the disk is full, loses nothing that was stored, and goes on when there is room", function()
     store:close()
     local n, err = adversity.fill(dir, 400, OPEN .. "local function step(i) assert(get(i)) end")

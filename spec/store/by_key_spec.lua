@@ -230,6 +230,22 @@ describe("order per key in a store", function()
     assert.same({}, problems)
     assert.equal(12, #ended)
   end)
+
+  it("holds for runs with any ids: bytes that are no text, zero bytes, and all numbers", function()
+    local problems, first, all = {}, rn.chan(), {}
+    local f = checking(problems)
+    local orders = store:runs("order", function(_, order)
+      first:take()
+      f(order)
+    end, { key = customer, backoff = 1, tries = 1000 })
+    local ids = { "\xff1", "\xff2", "a\0b", "a\0c", "\0", "17", 17, 1.5, 1e300, math.huge, -math.huge, 1 << 60 }
+    for i, id in ipairs(ids) do all[i] = assert(orders:start(id, { customer = "alice", number = i })) end
+    patience.wait_for(function() return all[1]:state().state == "running" and count "runnel_delivery" == #ids end)
+    assert.equal(1, count "runnel_delivery where holder is not null")
+    first:close()
+    for _, r in ipairs(all) do assert.same({}, { r:result() }) end
+    assert.same({}, problems)
+  end)
 end)
 
 describe("runs of a store", function()

@@ -184,4 +184,32 @@ check("not again", starts:take() > first)
     dir:write("skew", "10000")
     run(SECOND_RUN, 0, 7)
   end)
+
+  -- Opens the store as if the machine had started again since, with a clock that is behind by some days.
+  local function open_later(days)
+    local ms, db = days * 86400000, require("runnel.sqlite").open(dir.path .. "/work.db")
+    db:exec("update runnel_message set made = made + ?1", ms)
+    db:exec("update runnel_delivery set due = due + ?1", ms)
+    db:exec("update runnel_schedule set made = made + ?1", ms)
+    db:exec("update runnel_clock set boot = 'another start', seen = seen + ?1", ms)
+    db:close()
+    return require("runnel.store").open(dir.path .. "/work.db")
+  end
+
+  it("are moved back by the latest time that was seen, also if the store has no results", function()
+    local before <close> = require("runnel.store").open(dir.path .. "/work.db")
+    assert(before:stream "words")
+    assert(before:sink "words":put "a word")
+    before:schedule("nightly", "0 3 * * *"):pause()
+    local words = assert(before:source("words", { name = "reader" }))
+    words:take():nak(1000000)
+    patience.wait_for(function() return before.db:one "select 1 from runnel_delivery where holder is null" ~= nil end)
+    before.db:exec "update runnel_message set made = made - 7 * 86400000" -- it was stored a week ago
+    before:close()
+    local after <close> = open_later(30)
+    local due = after.db:one("select due from runnel_delivery").due
+    assert.is_true(due - after:time() < 86400000, due - after:time())
+    local state = after:schedule("nightly"):state()
+    assert.same({ true, nil, nil }, { state.paused, state.resumes, state.next })
+  end)
 end)

@@ -90,6 +90,48 @@ describe("schedules of a store", function()
     assert.same({}, store:schedules())
   end)
 
+  it("are run now by a run as a step, which has the same time when the run is continued", function()
+    local nightly, tries, ids = store:schedule("nightly", "0 3 * * *", function(_, time) return time end), 0, {}
+    local parents = store:runs("parent", function()
+      local r = assert(nightly:run_now())
+      tries, ids[#ids + 1] = tries + 1, r.id
+      rn.sleep(2) -- the next time is another one
+      if tries < 3 then error "not yet" end
+      return r:result()
+    end, { backoff = 1 })
+    local r = assert(parents:start(1))
+    patience.wait_for(function() return r:state().state == "done" or r:state().state == "blocked" end)
+    assert.is_nil(r:state().error)
+    local time = r:result()
+    assert.same({ ids[1], ids[1], ids[1] }, ids)
+    local list = assert(nightly.runs:list())
+    assert.same({ ids[1], nil }, { list[1].id, list[2] })
+    assert.same({ name = "parent", id = 1 }, list[1].parent)
+    assert.equal(ids[1], os.date("!%Y-%m-%dT%H:%M:%S", time // 1000) .. (".%03dZ"):format(time % 1000))
+    assert(nightly:remove())
+    local gone = store:runs("gone", function() return select(2, nightly:run_now()) end)
+    assert.equal('there is no schedule "nightly"', assert(gone:start(1)):result())
+  end)
+
+  it("have the options of runs, also drain_on_term = false: SIGTERM ends the program at once", function()
+    dir:write("program.lua", [[
+      local store = require("runnel.store").open(arg[1])
+      local nightly = store:schedule("nightly", "0 3 * * *", { drain_on_term = arg[2] ~= "false" }, print)
+      print "ready"
+      io.stdout:flush()
+      nightly.runs:wait()
+      print "drained"
+    ]])
+    local set <close> = background.set()
+    for option, drains in pairs { ["true"] = true, ["false"] = false } do
+      local program = set:start { process.runnel, dir.path .. "/program.lua", dir.path .. "/work.db", option }
+      assert(program:says "ready", program:output())
+      program:signal "TERM"
+      program:wait()
+      assert.equal(drains, program:output():find "drained" ~= nil)
+    end
+  end)
+
   it("start runs every so many ms, in the process that has the function", function()
     local starts = rn.chan(10)
     local tick = store:schedule("tick", { every = 20 }, function(_, time) starts:put(time) end)

@@ -6,6 +6,7 @@
 ---that may start, however many others wait for their keys.
 
 local core = require "runnel.core"
+local gather = require "runnel.store.gather"
 local json = require "runnel.json"
 local keys = require "runnel.store.keys"
 local messages = require "runnel.store.message"
@@ -21,14 +22,17 @@ by_key.SINCE = 9007199254740992
 -- How many messages get their keys at a time.
 local BATCH <const> = 100
 
--- New messages, with what the function `key` gets: their values, or the arguments of runs.
+-- New messages.
 local READ <const> = [[
-select m.seq, m.priority, m.made, $VALUE, (select next from runnel_consumer where stream = ?1 and name = ?2) as next
-  from runnel_message m $JOIN
+select m.seq, m.priority, m.made, m.form, m.value, (select next from runnel_consumer where stream = ?1 and name = ?2)
+    as next from runnel_message m
   where m.stream = ?1 and m.seq >= (select next from runnel_consumer where stream = ?1 and name = ?2) $MATCHES
   order by m.seq limit ?3]]
-local OF_RUNS <const> = [[left join runnel_run r on r.name = ?2
-    and r.id = case when m.form = 'json' and json_valid(m.value) then json_extract(m.value, '$') else m.value end]]
+
+-- The arguments of runs.
+local ARGUMENTS <const> = [[
+with asked(place, name, id) as (values $ROWS)
+select a.place, r.form, r.value from asked a join runnel_run r on r.name = a.name and r.id = a.id]]
 
 -- Stores their keys, unless another process has done so since. The first of a key among them may be the first of all.
 local WRITE <const> = ([[
@@ -47,6 +51,7 @@ update runnel_consumer set delivered = delivered + changes(), next = ?3 where st
 ---@field private consumer string
 ---@field private key fun(value: any): any of the program
 ---@field private sql string
+---@field private kept? table<integer, string> of runs: the texts of ARGUMENTS
 local ByKey = {}
 ByKey.__index = ByKey
 
@@ -70,12 +75,32 @@ local function key_of(self, row)
   return ("#%d"):format(row.seq)
 end
 
+local function add(all, at, run) all[at + 1], all[at + 2] = run.name, run.column end
+
+-- A batch of new messages, with what the function `key` gets: their values, or the arguments of runs, whose ids are
+-- the values. SQL cannot decode all ids: a text may have zero bytes, or be no UTF-8.
+local function read(self)
+  local store = self.store
+  local rows, problem = store:attempt("rows", self.sql, self.stream, self.consumer, BATCH)
+  if not rows or #rows == 0 or not self.kept then return rows, problem end
+  local runs = {}
+  for i, row in ipairs(rows) do
+    local column = keys.of((values.read(row.form, row.value)))
+    runs[i] = { name = self.consumer, column = column == nil and "" or column } -- no run has the id ""
+    row.form, row.value = nil, nil
+  end
+  local found, why = store:attempt("rows", gather.statement(self.kept, ARGUMENTS, 2, runs, add))
+  if not found then return nil, why end
+  for _, one in ipairs(found) do rows[one.place].form, rows[one.place].value = one.form, one.value end
+  return rows
+end
+
 ---Gives a batch of new messages their keys. Parks.
 ---@return integer? count how many; 0: there are none
 ---@return any problem
 function ByKey:sort()
   local store, stream, consumer = self.store, self.stream, self.consumer
-  local rows, problem = store:attempt("rows", self.sql, stream, consumer, BATCH)
+  local rows, problem = read(self)
   if not rows then return nil, problem end
   if #rows == 0 then return 0 end
   local list, now, seen = {}, store:time(), {}
@@ -99,11 +124,9 @@ end
 ---@param of_runs? boolean the key is that of the argument of a run, and the consumer has the name of the runs
 ---@return runnel.store.ByKey
 function by_key.new(store, stream, consumer, key, matches, of_runs)
-  local parts = {
-    VALUE = of_runs and "r.form, r.value" or "m.form, m.value", JOIN = of_runs and OF_RUNS or "", MATCHES = matches,
-  }
   return setmetatable({
-    store = store, stream = stream, consumer = consumer, key = key, sql = (READ:gsub("%$(%u+)", parts)),
+    store = store, stream = stream, consumer = consumer, key = key, kept = of_runs and {} or nil,
+    sql = (READ:gsub("%$MATCHES", matches)),
   }, ByKey)
 end
 

@@ -43,13 +43,14 @@ local STREAMS <const> = {
 local RUNS <const> = {
   'update runnel_run set made = made - ?1, since = since - ?1, due = due - ?1',
   "update runnel_signal set made = made - ?1", "update runnel_once set began = began - ?1",
-  [[update runnel_schedule set made = made - ?1, paused = paused - ?1,
+  [[update runnel_schedule set made = made - ?1,
+    paused = case when paused < 9007199254740992 then paused - ?1 else paused end, -- as it is: without an end
     last = case when cron is null then last - ?1 else last end]],
 }
 local KEYS <const> = "update runnel_delivery set turn = turn - ?1 where turn > 0"
 
 -- The latest time at which something was stored, of results and of streams.
-local ONCE_SEEN <const> = "select max((select max(made) from runnel_once), "
+local ONCE_SEEN <const> = "select max(coalesce((select max(made) from runnel_once), 0), "
   .. "coalesce((select max(seen) from runnel_clock), 0)) as at"
 local STREAMS_SEEN <const> = "select max(coalesce((select max(made) from runnel_message), 0), "
   .. "coalesce((select max(made) from runnel_id), 0), coalesce((select max(made) from runnel_value), 0)) as at"
@@ -62,7 +63,7 @@ end
 -- Moves the times in the file back, if the clock is behind them.
 local function move_back(tx, time)
   local has_streams = tx:one "select 1 from sqlite_schema where name = 'runnel_rate'"
-  local seen = tx:one(ONCE_SEEN).at or 0
+  local seen = tx:one(ONCE_SEEN).at
   if has_streams then seen = math.max(seen, tx:one(STREAMS_SEEN).at) end
   local ms = seen - time
   if ms <= 0 then return end

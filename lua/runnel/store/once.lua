@@ -8,6 +8,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local keys = require "runnel.store.keys"
 local new_memory = require "runnel.store.memory"
+local problems = require "runnel.store.problems"
 local retry = require "runnel.rn.retry"
 local steps = require "runnel.store.steps"
 local timed_out = require "runnel.internal.timed_out"
@@ -85,18 +86,18 @@ local function must(self, statements, kind, sql, ...)
   return result
 end
 
--- How the message begins of a statement that has waited too long for another program; and ms until it is repeated.
-local LOCKED <const>, TRIES_AGAIN <const> = "another connection has held a lock", 100
+-- After how many ms a statement is repeated that could not store a result.
+local TRIES_AGAIN <const> = 100
 
 -- Runs the statement that stores a result. While another program holds the lock of the file it waits, since what the
--- function has done would be done again; it reports that once.
-local function must_keep(self, statements, sql, ...)
-  local is_reported = false
+-- function has done would be done again; it reports that once. A step of a run waits for room on the disk, too.
+local function must_keep(self, statements, begun, sql, ...)
+  local is_reported, path = false, self.store.path
   while true do
     local result, problem = statements:attempt("exec", sql, ...)
     if result then return end
-    local is_transaction = statements ~= self.store.db -- it has the lock
-    if is_transaction or not problem:find(LOCKED, 1, true) then
+    local is_transaction = statements ~= self.store.db -- it has the lock, and is rolled back
+    if is_transaction or not problems.is_for_now(problem, path, not begun) then
       internal.raise(("once %s: %s"):format(self.name, problem))
     end
     if not is_reported then
@@ -144,14 +145,15 @@ local function keep(self, statements, scope, key, step, begun, failed, value, in
   local expires = self.expires and made + self.expires or nil
   local flag, began = failed and 1 or 0, begun and begun.began
   if began and inner then
-    must_keep(self, statements, KEEP_BEGUN_AND_FORGET, began, scope, self.name, key, step, flag, form, data, made,
-      expires, inner)
+    must_keep(self, statements, begun, KEEP_BEGUN_AND_FORGET, began, scope, self.name, key, step, flag, form, data,
+      made, expires, inner)
   elseif began then
-    must_keep(self, statements, KEEP_BEGUN, began, scope, self.name, key, step, flag, form, data, made, expires)
+    must_keep(self, statements, begun, KEEP_BEGUN, began, scope, self.name, key, step, flag, form, data, made, expires)
   elseif inner then
-    must_keep(self, statements, KEEP_AND_FORGET, scope, self.name, key, step, flag, form, data, made, expires, inner)
+    must_keep(self, statements, begun, KEEP_AND_FORGET, scope, self.name, key, step, flag, form, data, made, expires,
+      inner)
   else
-    must_keep(self, statements, KEEP, scope, self.name, key, step, flag, form, data, made, expires)
+    must_keep(self, statements, begun, KEEP, scope, self.name, key, step, flag, form, data, made, expires)
   end
   entry.failed, entry.expires = failed or nil, expires
   return entry
@@ -198,12 +200,13 @@ local function compute(self, begun, scope, inner, key, step, ...)
   return keep(self, self.store.db, scope, key, step, begun, false, result, has_steps and inner or nil)
 end
 
--- Like compute; stores the error if the options say so.
+-- Like compute; stores the error if the options say so. That the file cannot be written for now is no error of the
+-- function, which perhaps was not called.
 local function compute_or_fail(self, begun, scope, inner, key, step, ...)
   if not self.errors then return compute(self, begun, scope, inner, key, step, ...) end
   local ok, entry = pcall(compute, self, begun, scope, inner, key, step, ...)
   if ok then return entry end
-  if is_cancelled(entry) then error(entry, 0) end
+  if is_cancelled(entry) or problems.is_for_now(entry, self.store.path) then error(entry, 0) end
   local err = values.encode(entry, "the error") and entry or tostring(entry)
   return keep(self, self.store.db, scope, key, step, begun, true, err)
 end

@@ -1,4 +1,6 @@
----What errors of SQLite mean for streams; and how settings differ.
+---What errors of SQLite mean for a store; and how settings differ.
+
+local error_text = require("runnel.core").internal.error_text
 
 local problems = {}
 
@@ -7,6 +9,22 @@ local FULL <const> = { ["maximum messages exceeded"] = true, ["maximum bytes exc
 
 ---The same for a value that is too large.
 problems.TOO_LARGE = "message size exceeds maximum allowed"
+
+-- What SQLite says, behind the path, while a file cannot be written; the first is of a lock (sqlite_ask.lua).
+local FOR_NOW <const> = { "another connection has held a lock", "database or disk is full", "disk I/O error" }
+
+---Whether an error, which may be a program's, says that the file of a store cannot be written for now.
+---@param err any
+---@param path string of the store
+---@param only_locked? boolean not if the disk has no room
+---@return boolean
+function problems.is_for_now(err, path, only_locked)
+  local text = error_text(err)
+  for i = 1, only_locked and 1 or #FOR_NOW do
+    if text:find(("%s: %s"):format(path, FOR_NOW[i]), 1, true) then return true end
+  end
+  return false
+end
 
 ---@param stream string
 ---@return string

@@ -83,7 +83,7 @@ end }
 -- Starts a run, for the program or for a run, whose step `of` that is.
 local function start(self, id, argument, form, data, priority, parent, of)
   local store, stream, ref = self.store, table_of.stream(self.name), run_ref.new(self.store, self.name, id)
-  local rows, changes = store:attempt("last", table_of.start(ref, stream, form, data, priority, parent))
+  local rows, changes = (parent or store):attempt("last", table_of.start(ref, stream, form, data, priority, parent))
   if not rows then return nil, changes end
   if changes > 0 then
     store:ring(stream)

@@ -110,8 +110,7 @@ function Run:note(text)
   check.string(text, "a text", "note")
   if self.steps.row.note == text or self.steps.is_check then return end
   self.steps.row.note = text
-  local work = self.steps.work
-  table_of.must(work.store, "note", "exec", "update runnel_run set note = ? where name = ? and id = ?", text, work.name,
+  table_of.must(self.steps, "note", "exec", "update runnel_run set note = ? where name = ? and id = ?", text, self.name,
     self.steps.id)
 end
 

@@ -42,7 +42,8 @@ local function show(self, run, step, time)
   self.shown[run] = step
   if run.is_over or run:has_left() then return end
   local at = step and step.of.at or {}
-  run:must("exec", table_of.SHOW_STEP, run.work.name, run.id, at.step, at.line, step and step.began or time)
+  self.work.store:attempt("exec", table_of.SHOW_STEP, run.work.name, run.id, at.step, at.line,
+    step and step.began or time)
 end
 
 local function look(self)

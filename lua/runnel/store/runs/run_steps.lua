@@ -94,10 +94,25 @@ function run_steps.new(work, row, id, scope)
   return self
 end
 
----Runs a statement; raises its error at the program's line. Parks.
+---Runs a statement that stores something: while the file cannot be written for now, it waits, as for the outcomes of
+---runs, since a run does not fail for that, and what was done would be done again. Parks.
+---@param kind "exec"|"last"
+---@param ... any
+---@return any result, any problem
+function RunSteps:attempt(kind, ...)
+  local work = self.work
+  local result, problem = work.worker:store(work.NOT_STORED, "write", kind, ...)
+  return result, problem
+end
+
+---Runs a statement; raises its error at the program's line. One that stores something waits until it can. Parks.
+---@param kind "exec"|"rows"
 ---@param ... any
 ---@return any result
-function RunSteps:must(...) return table_of.must(self.work.store, "run " .. self.scope, ...) end
+function RunSteps:must(kind, ...)
+  local of = kind == "rows" and self.work.store or self
+  return table_of.must(of, "run " .. self.scope, kind, ...)
+end
 
 ---Reads the steps, and whether the run is to be cancelled, if its row says that there is something. Parks.
 ---@param looks? boolean it may have been cancelled since its row was read
@@ -257,7 +272,8 @@ function RunSteps:drain()
 end
 
 ---Stores the result, or the error, of a step. `more` are further statements, with their values. Parks.
----@param of table the step: scope, name, key, number, and when it was begun
+---@param of table the step: scope, name, key, number, when it was begun, and `is_note` if it only is to be seen, and so
+---does not wait until the file can be written
 ---@param failed boolean
 ---@param form string
 ---@param value any
@@ -265,8 +281,9 @@ end
 ---@param more? string
 ---@param ... any
 function RunSteps:keep(of, failed, form, value, expires, more, ...)
-  self:must("exec", table_of.KEEP .. (more or ""), of.scope, of.name, of.key, of.step, failed and 1 or 0, form,
-    values.of_column(form, value), self.work.store:time(), expires, of.began, ...)
+  table_of.must(of.is_note and self.work.store or self, "run " .. self.scope, "exec", table_of.KEEP .. (more or ""),
+    of.scope, of.name, of.key, of.step, failed and 1 or 0, form, values.of_column(form, value),
+    self.work.store:time(), expires, of.began, ...)
 end
 
 -- Stores an error of a step. Parks.
@@ -477,7 +494,7 @@ local LAST <const> = 10
 ---@param expires? integer when it is tried again
 ---@return table tried how many tries have failed, and the last errors
 function RunSteps:note_try(of, err, expires)
-  local try = setmetatable({ scope = of.scope .. " > retry" }, { __index = of })
+  local try = setmetatable({ scope = of.scope .. " > retry", is_note = err == nil }, { __index = of })
   local name = try.scope .. "\0" .. of.name .. "\0" .. of.text
   local row = self.rows[name]
   local tried = row and table_of.value(row.form, row.value) or { n = 0, errors = {} }

@@ -42,14 +42,14 @@ function run_table.current(store)
 end
 
 ---Runs a statement; raises its error at the program's line.
----@param store runnel.store.Store
+---@param of runnel.store.Store|runnel.store.RunSteps which has the method `attempt`
 ---@param what string
 ---@param kind "exec"|"rows"|"last"
 ---@param sql string
 ---@param ... any
 ---@return any result
-function run_table.must(store, what, kind, sql, ...)
-  local result, problem = store:attempt(kind, sql, ...)
+function run_table.must(of, what, kind, sql, ...)
+  local result, problem = of:attempt(kind, sql, ...)
   if result then return result end
   timed_out.raise(timed_out.with_text(problem, ("%s: %s"):format(what, problem)))
 end

@@ -27,8 +27,6 @@ local LOOKS_AGAIN <const> = 100
 
 local NOWHERE <const> = {}
 
-local NOT_STORED <const> = "results cannot be stored for now: "
-
 local run_work = {}
 
 -- ---- their rows ----
@@ -67,7 +65,8 @@ end
 ---@field private rows runnel.store.Gather reads the rows of runs
 ---@field private bell runnel.Channel<boolean>
 ---@field private last integer the last signal that it has seen
-local Work = { what = "runs", unit = "run" }
+---@field NOT_STORED string how the report begins that the file cannot be written for now
+local Work = { what = "runs", unit = "run", NOT_STORED = "results cannot be stored for now: " }
 Work.__index = Work
 
 ---@param store runnel.store.Store
@@ -227,7 +226,9 @@ function Work:run(call)
     run:forget_failure(outcome.err)
     note_failure(self, run, outcome)
   end
-  if outcome.blocked then hand_back.hand_back(outcome.err) end
+  if outcome.blocked or outcome.failed and problems.is_for_now(outcome.err, self.store.path) then
+    hand_back.hand_back((internal.error_text(outcome.err)))
+  end
   return outcome
 end
 
@@ -285,6 +286,14 @@ local function end_run(keeper, call, outcome)
   return true
 end
 
+-- Stores something of a run that goes on.
+local function write(keeper, kind, ...)
+  local store = keeper.work.store
+  local result, problem = store:attempt(kind, ...)
+  if result then return result, problem end
+  return nil, problem, problems.is_for_now(problem, store.path)
+end
+
 -- Tells who waits for a run how it has ended.
 local function tell(self, scope, call)
   results.of(self.store):tell(scope, call.ended)
@@ -316,7 +325,7 @@ function Work:done(call, outcome)
     self.worker.keeper:drop(call.message)
     return true
   end
-  local ok, why = self.worker:store(NOT_STORED, "end_run", call, outcome)
+  local ok, why = self.worker:store(self.NOT_STORED, "end_run", call, outcome)
   if not ok then return nil, why end
   if outcome.left then
     self.worker.counts.done = self.worker.counts.done - 1
@@ -337,7 +346,7 @@ function Work:give_up(call, err, trace)
     position = message.sequence, priority = message.priority, from = table_of.stream(self.name),
     worker = ("%s:%d"):format(process()),
   }
-  local ok, why = worker:store(NOT_STORED, "fail_run", call, err, letter)
+  local ok, why = worker:store(self.NOT_STORED, "fail_run", call, err, letter)
   local _, scope = table_of.key(self.name, message.value)
   if not ok then
     internal.report("the failure of a run cannot be stored: " .. tostring(why), nil, "run " .. scope)
@@ -353,7 +362,7 @@ end
 ---@param keeper runnel.store.Keeper
 ---@return runnel.store.Keeper
 function Work:own(keeper)
-  keeper.work, keeper.end_run, keeper.fail_run = self, end_run, fail_run
+  keeper.work, keeper.end_run, keeper.fail_run, keeper.write = self, end_run, fail_run, write
   return keeper
 end
 

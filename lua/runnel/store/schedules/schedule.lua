@@ -243,14 +243,26 @@ function Schedule:resume()
   return ok, err
 end
 
----Starts a run now, besides those that are planned.
+-- The time of a run that starts now, a number; or an error.
+local function time_now(self)
+  local rows, err = self.store:attempt("rows", FIND, self.name)
+  if not rows then return err end
+  if not rows[1] then return ("there is no schedule %q"):format(self.name) end
+  return time_of(self.store, rows[1])
+end
+
+---Starts a run now, besides those that are planned. In the function of a run, it is a step, and the time is one, too.
 ---@return runnel.store.RunRef? run, string? err
 function Schedule:run_now()
   sign.own(self, "schedule", "run_now")
-  local rows, err = self.store:attempt("rows", FIND, self.name)
-  if not rows then return nil, err end
-  if not rows[1] then return nil, ("there is no schedule %q"):format(self.name) end
-  local time = time_of(self.store, rows[1])
+  local run = table_of.current(self.store)
+  local time
+  if run then
+    time = run:value("run_now", self.name, function() return time_now(self) end)
+  else
+    time = time_now(self)
+  end
+  if type(time) ~= "number" then return nil, time end
   return self.runs:start(id_of(time), time)
 end
 
@@ -311,7 +323,9 @@ end
 -- The runs of a schedule. An error is at the program's line.
 local function runs_of(store, name, f, opts)
   local given = {}
-  for option, value in pairs(opts) do given[option] = not OWN[option] and value or nil end
+  for option, value in pairs(opts) do
+    if not OWN[option] then given[option] = value end
+  end
   local ok, of = pcall(runs.runs, store, name, f, given)
   if ok then return of end
   guard.raise_cancelled(of)
