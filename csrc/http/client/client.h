@@ -250,9 +250,9 @@ typedef struct SentFile SentFile;
 SentFile *sent_file_new(Transfer *transfer, int fd, const char *path, off_t start, off_t end);
 
 /* For libcurl: CURLOPT_READFUNCTION, CURLOPT_SEEKFUNCTION (a redirect may send the file again), and curl_free_callback. */
-size_t sent_file_read(char *to, size_t one, size_t size, void *file);
-int sent_file_seek(void *file, curl_off_t offset, int from);
-void sent_file_free(void *file);
+size_t sent_file_read(char *to, size_t one, size_t size, void *data);
+int sent_file_seek(void *data, curl_off_t offset, int from);
+void sent_file_free(void *data);
 
 /* ---- news.c: Lua thread ---- */
 
