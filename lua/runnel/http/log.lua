@@ -8,6 +8,7 @@ local decimal = require "runnel.internal.decimal"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local json = require "runnel.json"
+local token = require "runnel.http.token"
 
 local internal = core.internal
 local put_while_open = internal.moving.put_while_open
@@ -106,6 +107,12 @@ local function finish(self, entry)
   guard.call("the log of http.log", write, self, entry)
 end
 
+-- The last word of a list; nil if nothing is behind its last comma.
+local function last_word(text)
+  text = token.trim(text)
+  return text:match "^.*[%s,]([^%s,]+)$" or text:match "^[^%s,]+$"
+end
+
 local function new_id() return ("%08x%08x"):format(random(), random()) end
 
 local function begin(self, req)
@@ -113,7 +120,7 @@ local function begin(self, req)
   local id, address = nil, req.address
   if self.behind_proxy then
     id = headers["x-request-id"]
-    address = (headers["x-forwarded-for"] or ""):match "([^%s,]+)%s*$" or address
+    address = last_word(headers["x-forwarded-for"] or "") or address
   end
   if not id or #id > LONGEST_ID or not id:find(ID) then id = new_id() end
   req.request_id = id
