@@ -108,6 +108,11 @@ describe("http.log", function()
     end
   end)
 
+  it("replaces the id that another program has given the response, in whatever letters", function()
+    local _, results, req = call(function() return 200, { ["x-request-id"] = "other", ["x-other"] = 1 } end)
+    assert.same({ ["X-Request-Id"] = req.request_id, ["x-other"] = 1 }, results[2])
+  end)
+
   it("takes the last address that the proxy has added", function()
     local function address(text, opts)
       return call(hello, { headers = { ["x-forwarded-for"] = text } }, opts)[1]:match "^%S+"

@@ -7,6 +7,7 @@ local contexts = require "runnel.internal.trace_context"
 local decimal = require "runnel.internal.decimal"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
+local headers_of = require "runnel.http.middleware.headers"
 local json = require "runnel.json"
 local token = require "runnel.http.token"
 
@@ -156,9 +157,8 @@ local function to_text(headers, body)
 end
 
 local function with_id(headers, id)
-  local copy = {}
-  for name, value in pairs(headers or {}) do copy[name] = value end
-  copy["X-Request-Id"] = id
+  local copy = headers_of.copy(headers)
+  headers_of.set(copy, "X-Request-Id", id)
   return copy
 end
 
