@@ -2,6 +2,7 @@
 
 local io, os = io, os
 local core = require "runnel.core"
+local answer = require "runnel.http.answer"
 local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
 local decimal = require "runnel.internal.decimal"
@@ -198,13 +199,14 @@ local function handle(self, req)
     return status, headers, body -- the server reports what is wrong
   end
   entry.status, headers = status, with_id(headers, entry.id)
-  if core.is_chan(body) then
+  local is_bare = answer.is_bare(req.method, status)
+  if core.is_chan(body) and not is_bare then
     local counted = core.chan()
     guard.started(guard.go(guard.close, { counted, body }, pass, self, entry, body, counted), "log")
     return status, headers, counted
   end
   if type(body) == "table" then headers, body = to_text(headers, body) end
-  if type(body) == "string" and req.method ~= "HEAD" then entry.bytes = #body end
+  if type(body) == "string" and not is_bare then entry.bytes = #body end
   finish(self, entry)
   return status, headers, body
 end
