@@ -1,4 +1,4 @@
--- What the other end sends is read in a time in proportion to its length, so that no header and no body stops a program.
+-- What the other end sends is read in a time in proportion to its length: no header and no body stops a program.
 
 describe("the time to read what the other end sends", function()
   local http, json = require "runnel.http", require "runnel.json"

@@ -1,4 +1,4 @@
----Tokens of HTTP (RFC 9110, 5.6.2): methods, and the names of headers and cookies; and the blanks around values (5.6.3).
+---Tokens of HTTP (RFC 9110, 5.6.2): methods, and names of headers and cookies; and the blanks around values (5.6.3).
 
 local token = {}
 
