@@ -74,9 +74,10 @@ end
 
 -- Where a byte is: also its line, if there are several.
 local function place(text, at)
-  local _, lines = text:sub(1, at - 1):gsub("\n", "")
+  local before = text:sub(1, at - 1)
+  local _, lines = before:gsub("\n", "")
   if lines == 0 then return "byte " .. at end
-  return ("byte %d (line %d, byte %d)"):format(at, lines + 1, #text:sub(1, at - 1):match "[^\n]*$" + 1)
+  return ("byte %d (line %d, byte %d)"):format(at, lines + 1, at - before:match "^.*\n()" + 1)
 end
 
 ---Decodes a text. null gives `json.null`; arrays are marked as by json.array. A number without fraction and exponent

@@ -23,8 +23,29 @@ describe("http.cors", function()
       assert.same({ 200, { Vary = "Accept, Origin" }, "text" }, { status, headers, body }, other)
     end
     assert.same({ Vary = "Accept, Origin" }, select(2, ask(f, "GET")))
-    assert.same({ Vary = "Accept", ["Access-Control-Allow-Origin"] = "*" },
-      select(2, ask(http.cors(page, { origins = "*" }), "GET", A)))
+  end)
+
+  it("says of what any page may see that it may, whoever asks, so that a cache can give it to a page", function()
+    local f = http.cors(page, { origins = "*", expose_headers = { "X-Total" } })
+    for _, origin in ipairs { A, false } do
+      assert.same({ Vary = "Accept", ["Access-Control-Allow-Origin"] = "*",
+        ["Access-Control-Expose-Headers"] = "X-Total" }, select(2, ask(f, "GET", origin or nil)))
+    end
+  end)
+
+  it("does not count what the function says of origins, in whatever letters; its headers stay exposed", function()
+    local function behind()
+      return 200, { ["access-control-allow-origin"] = "*", ["access-control-allow-credentials"] = "true",
+        ["access-control-expose-headers"] = "X-A", [1] = "no name" }
+    end
+    local f = http.cors(behind, { origins = { A }, allow_credentials = true })
+    assert.same({ ["Access-Control-Allow-Origin"] = A, ["Access-Control-Allow-Credentials"] = "true",
+      ["access-control-expose-headers"] = "X-A", Vary = "Origin", [1] = "no name" }, select(2, ask(f, "GET", A)))
+    f = http.cors(behind, { origins = { A }, expose_headers = { "X-B" } })
+    assert.same({ ["Access-Control-Allow-Origin"] = A, ["Access-Control-Expose-Headers"] = "X-B", Vary = "Origin",
+      [1] = "no name" }, select(2, ask(f, "GET", A)))
+    assert.same({ ["access-control-expose-headers"] = "X-A", Vary = "Origin", [1] = "no name" },
+      select(2, ask(f, "GET", "https://b.example")))
   end)
 
   it("answers preflights itself, for the origins that may use the responses", function()

@@ -180,6 +180,17 @@ describe("req:events", function()
     assert.same({ 200, "text/event-stream" }, { res.status, res.headers["content-type"] })
   end))
 
+  it("has the headers of the option in place of its own, in whatever letters", function()
+    local sent
+    with_server(function(req)
+      local status, headers, body = req:events(rn.to_chan {}, { headers = { ["cache-control"] = "no-store" } })
+      sent = headers
+      return status, headers, body
+    end, read)()
+    assert.same({ ["cache-control"] = "no-store", ["Content-Type"] = "text/event-stream",
+      ["X-Accel-Buffering"] = "no" }, sent)
+  end)
+
   it("checks its arguments at the caller's line", function()
     local req
     with_server(function(r)

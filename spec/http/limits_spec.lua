@@ -45,6 +45,18 @@ describe("limits of http.serve", function()
     assert.match("hello.*\r\nConnection: close\r\n.*hello$", answer)
   end)
 
+  it("are none if they are larger than any number that is reached", function()
+    local LAST <const> = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    for name, larger in pairs {
+      max = math.maxinteger, max_header = math.maxinteger, max_connections = math.maxinteger, min_rate = math.maxinteger,
+      max_per_address = 1 << 32, max_requests = 1 << 32, header_timeout = 1e300, idle = 1e300, timeout = 1e300,
+    } do
+      local server <close> = serve(function() return 200, nil, "hello" end, { [name] = larger })
+      local answer = exchange(server, GET .. GET .. LAST)
+      assert.equal(3, select(2, answer:gsub("HTTP/1.1 200", "")), name)
+    end
+  end)
+
   it("hold for the time of a head from its first byte, and of a connection without a request", function()
     local server <close> = serve(function() return 200 end, { header_timeout = 50, idle = 60000 })
     assert.match("^HTTP/1.1 408 ", exchange(server, "GET / HT"))

@@ -108,6 +108,11 @@ describe("http.log", function()
     end
   end)
 
+  it("replaces the id that another program has given the response, in whatever letters", function()
+    local _, results, req = call(function() return 200, { ["x-request-id"] = "other", ["x-other"] = 1 } end)
+    assert.same({ ["X-Request-Id"] = req.request_id, ["x-other"] = 1 }, results[2])
+  end)
+
   it("takes the last address that the proxy has added", function()
     local function address(text, opts)
       return call(hello, { headers = { ["x-forwarded-for"] = text } }, opts)[1]:match "^%S+"
@@ -154,6 +159,17 @@ describe("http.log", function()
       assert.same({ 1, 5, 30.0 }, { #list, list[1].bytes, list[1].ms })
       assert.is_nil(list[1].error)
     end)
+  end)
+
+  it("logs a response that has no body at once, as complete, whatever the function returns as its body", function()
+    for _, case in ipairs { { "HEAD", 200 }, { "GET", 204 }, { "GET", 205 }, { "GET", 304 } } do
+      for _, body in ipairs { "hello", rn.chan(), rn.to_chan {} } do
+        local list, results = entries(function() return case[2], nil, body end, { method = case[1] })
+        assert.same({ 1, case[2], 0 }, { #list, list[1].status, list[1].bytes })
+        assert.is_nil(list[1].error)
+        assert.equal(body, results[3])
+      end
+    end
   end)
 
   it("logs a body that fails, and passes the error on", function()
@@ -234,15 +250,20 @@ describe("http.log", function()
       return pending "the server or the client of runnel.http is not there"
     end
     local lines = rn.chan(10)
-    local server <close> = assert(http.serve(0, log(function(req)
+    local function page(req)
       if req.path == "/events" then return req:events(rn.to_chan { "a" }) end
+      if req.method == "HEAD" then return 200, nil, rn.to_chan { "a" } end
       return 200, nil, req.request_id
-    end, { to = lines })))
+    end
+    local server <close> = assert(http.serve(0, log(page, { to = lines })))
+    local head <close> = assert(http.serve(0, log(page, { to = lines, format = "json" })))
     local res = assert(http.get(server.url .. "x"))
     assert.equal(res.headers["x-request-id"], res.body)
     assert.match('^127.0.0.1 .*"GET /x HTTP/1.1" 200 16 [%d.]+ ' .. res.body .. "$", lines:take())
     assert.equal("data: a\n\n", assert(http.get(server.url .. "events")).body)
     assert.match('"GET /events HTTP/1.1" 200 9 ', lines:take())
+    assert.equal(200, assert(http.request { url = head.url, method = "HEAD" }).status)
+    assert.match('"status":200,"bytes":0,"ms":[%d.]+,"agent"', lines:take())
     http.close_idle()
   end)
 

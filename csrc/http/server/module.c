@@ -63,8 +63,27 @@ static lua_Number number_of(lua_State *L, const char *name) {
   return n;
 }
 
-/* A field in ms, converted to ns. */
-static int64_t time_of(lua_State *L, const char *name) { return (int64_t)(number_of(L, name) * (lua_Number)CLOCK_MS); }
+/* What stands for a larger integer in a field: two billions are as many as none could count. */
+enum { MOST = INT32_MAX };
+
+/* A field with an integer of any size. */
+static int int_of(lua_State *L, const char *name) {
+  lua_Number n = number_of(L, name);
+  return n < MOST ? (int)n : MOST;
+}
+
+/* A field with a number of bytes of any size. */
+static int64_t bytes_of(lua_State *L, const char *name) {
+  lua_Number n = number_of(L, name);
+  return n < (lua_Number)(INT64_MAX / 2) ? (int64_t)n : INT64_MAX / 2;
+}
+
+/* A field in ms, converted to ns. A longer time than 70 years stands for none that ends. */
+static int64_t time_of(lua_State *L, const char *name) {
+  static const int64_t longest = INT64_MAX / 4; /* it can be added to a time */
+  lua_Number ns = number_of(L, name) * (lua_Number)CLOCK_MS;
+  return ns < (lua_Number)longest ? (int64_t)ns : longest;
+}
 
 static bool has(lua_State *L, const char *name) {
   lua_getfield(L, 1, name);
@@ -75,12 +94,12 @@ static bool has(lua_State *L, const char *name) {
 
 static Limits read_limits(lua_State *L) {
   lua_Number rate = number_of(L, "min_rate");
-  return (Limits){.connections = (uint32_t)number_of(L, "max_connections"),
-                  .per_address = (uint32_t)number_of(L, "max_per_address"),
+  return (Limits){.connections = (uint32_t)int_of(L, "max_connections"),
+                  .per_address = (uint32_t)int_of(L, "max_per_address"),
                   .counts_local = has(L, "counts_local"),
-                  .requests = (uint32_t)number_of(L, "max_requests"),
-                  .header = (size_t)number_of(L, "max_header"),
-                  .body = (uint64_t)number_of(L, "max"),
+                  .requests = (uint32_t)int_of(L, "max_requests"),
+                  .header = (size_t)int_of(L, "max_header"),
+                  .body = (uint64_t)bytes_of(L, "max"),
                   .head = time_of(L, "header_timeout"),
                   .idle = time_of(L, "idle"),
                   .rate = rate > 0 ? (int64_t)((lua_Number)CLOCK_MS * 1000 / rate) : 0,
@@ -99,9 +118,9 @@ static int start(lua_State *L) {
   lua_getfield(L, 1, "path");
   Place place = {.address = luaL_checkstring(L, 5),
                  .path = luaL_optstring(L, 6, NULL),
-                 .mode = (int)number_of(L, "mode"),
-                 .port = (int)number_of(L, "port"),
-                 .fd = (int)number_of(L, "fd"),
+                 .mode = int_of(L, "mode"),
+                 .port = int_of(L, "port"),
+                 .fd = int_of(L, "fd"),
                  .shares = has(L, "reuseport")};
   Limits limits = read_limits(L);
   Server *server = (Server *)handle_new(L, &server_type, sizeof *server, 1);

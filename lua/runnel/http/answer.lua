@@ -36,6 +36,12 @@ end
 -- Statuses of responses without a body, which have no type either.
 local BARE = { [204] = true, [205] = true, [304] = true }
 
+---Whether a response has no body, whatever the function returns as one.
+---@param method string of the request
+---@param status integer
+---@return boolean
+function answer.is_bare(method, status) return method == "HEAD" or BARE[status] ~= nil end
+
 -- The headers as a list of names and values in turn, without Content-Length, and with the type `kind` of the body; and
 -- the value of Content-Length. Whoever sends them checks their characters.
 local function flatten(status, headers, kind)

@@ -2,6 +2,7 @@
 
 local os = os
 local days = require "runnel.internal.days"
+local token = require "runnel.http.token"
 
 local conditions = {}
 
@@ -92,9 +93,12 @@ end
 function conditions.encodings(accepted)
   local weights = {}
   for element in (accepted or ""):lower():gmatch "[^,]+" do
-    local name, rest = element:match "^%s*([^%s;]+)%s*(.-)%s*$"
-    local weight = rest == "" and "1" or rest and rest:match "^;%s*q%s*=%s*([01]%.?%d?%d?%d?)$"
-    if name then weights[name] = math.min(tonumber(weight) or 0, 1) end -- one that is malformed is not accepted
+    local name, rest = element:match "^%s*([^%s;]+)(.*)$"
+    if name then
+      rest = token.trim(rest)
+      local weight = rest == "" and "1" or rest:match "^;%s*q%s*=%s*([01]%.?%d?%d?%d?)$"
+      weights[name] = math.min(tonumber(weight) or 0, 1) -- one that is malformed is not accepted
+    end
   end
   return weights
 end

@@ -88,8 +88,11 @@ end
 function cookie.parse(header)
   local cookies = {}
   for pair in (header or ""):gmatch "[^;]+" do
-    local name, value = pair:match "^%s*([^=%s]+)=%s*(.-)%s*$"
-    if name and cookies[name] == nil then cookies[name] = value:match '^"(.*)"$' or value end
+    local name, value = pair:match "^%s*([^=%s]+)=(.*)$"
+    if name and cookies[name] == nil then
+      value = token.trim(value)
+      cookies[name] = value:match '^"(.*)"$' or value
+    end
   end
   return cookies
 end

@@ -5,6 +5,7 @@ local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local event_stream = require "runnel.http.event_stream"
 local guard = require "runnel.internal.guard"
+local headers_of = require "runnel.http.middleware.headers"
 
 local put_while_open = core.internal.moving.put_while_open
 local now = core.now
@@ -93,7 +94,7 @@ function event_response.new(req, source, opts)
   if ping then check.ms(ping, 1, "events: ping") end
   -- nginx does not wait for more of a response with the last of these headers.
   local headers = { ["Content-Type"] = event_stream.TYPE, ["Cache-Control"] = "no-cache", ["X-Accel-Buffering"] = "no" }
-  for name, value in pairs(more or {}) do headers[name] = value end
+  for name, value in pairs(more or {}) do headers_of.set(headers, name, value) end
   if req.method == "HEAD" then
     if core.is_chan(source) then source:close() end
     return 200, headers

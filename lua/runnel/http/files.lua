@@ -8,6 +8,7 @@ local decode = require("runnel.http.request").decode
 local current = require "runnel.internal.world"
 local descriptor = require "runnel.uv.descriptor"
 local file_body = require "runnel.http.file_body"
+local headers_of = require "runnel.http.middleware.headers"
 local loop = require "runnel.uv.loop"
 
 local has_lib, lib = pcall(core.internal.require, "runnel.http.core") -- it may not have been built
@@ -109,7 +110,7 @@ end
 
 local function with(headers, more)
   if more then
-    for name, value in pairs(more) do headers[name] = value end
+    for name, value in pairs(more) do headers_of.set(headers, name, value) end
   end
   return headers
 end

@@ -2,12 +2,15 @@
 
 local io, os = io, os
 local core = require "runnel.core"
+local answer = require "runnel.http.answer"
 local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
 local decimal = require "runnel.internal.decimal"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
+local headers_of = require "runnel.http.middleware.headers"
 local json = require "runnel.json"
+local token = require "runnel.http.token"
 
 local internal = core.internal
 local put_while_open = internal.moving.put_while_open
@@ -106,6 +109,12 @@ local function finish(self, entry)
   guard.call("the log of http.log", write, self, entry)
 end
 
+-- The last word of a list; nil if nothing is behind its last comma.
+local function last_word(text)
+  text = token.trim(text)
+  return text:match "^.*[%s,]([^%s,]+)$" or text:match "^[^%s,]+$"
+end
+
 local function new_id() return ("%08x%08x"):format(random(), random()) end
 
 local function begin(self, req)
@@ -113,7 +122,7 @@ local function begin(self, req)
   local id, address = nil, req.address
   if self.behind_proxy then
     id = headers["x-request-id"]
-    address = (headers["x-forwarded-for"] or ""):match "([^%s,]+)%s*$" or address
+    address = last_word(headers["x-forwarded-for"] or "") or address
   end
   if not id or #id > LONGEST_ID or not id:find(ID) then id = new_id() end
   req.request_id = id
@@ -149,9 +158,8 @@ local function to_text(headers, body)
 end
 
 local function with_id(headers, id)
-  local copy = {}
-  for name, value in pairs(headers or {}) do copy[name] = value end
-  copy["X-Request-Id"] = id
+  local copy = headers_of.copy(headers)
+  headers_of.set(copy, "X-Request-Id", id)
   return copy
 end
 
@@ -191,13 +199,14 @@ local function handle(self, req)
     return status, headers, body -- the server reports what is wrong
   end
   entry.status, headers = status, with_id(headers, entry.id)
-  if core.is_chan(body) then
+  local is_bare = answer.is_bare(req.method, status)
+  if core.is_chan(body) and not is_bare then
     local counted = core.chan()
     guard.started(guard.go(guard.close, { counted, body }, pass, self, entry, body, counted), "log")
     return status, headers, counted
   end
   if type(body) == "table" then headers, body = to_text(headers, body) end
-  if type(body) == "string" and req.method ~= "HEAD" then entry.bytes = #body end
+  if type(body) == "string" and not is_bare then entry.bytes = #body end
   finish(self, entry)
   return status, headers, body
 end

@@ -74,7 +74,7 @@ end
 function proxies.of(url, opts)
   local scheme, authority = url:match "^(%a+)://([^/?#]*)"
   if not scheme or opts and opts.unix_socket_path then return nil end
-  local place = authority:match "[^@]*$"
+  local place = authority:match "^.*@(.*)$" or authority
   local text = proxies.text(scheme:lower(), place:match "^%[(.-)%]" or place:match "^[^:]*", opts)
   return text and proxies.parse(text)
 end

@@ -173,8 +173,9 @@ function Request:trailers()
   local text = self.core:trailers()
   if not text then return nil, "trailers: the body has not come to its end: read it first" end
   local fields = {}
-  for name, value in text:gmatch "([^:\r\n]+):[ \t]*([^\r\n]-)[ \t]*\r\n" do
+  for name, value in text:gmatch "([^:\r\n]+):([^\r\n]*)\r\n" do
     local lower = name:lower()
+    value = token.trim(value)
     fields[lower] = fields[lower] and fields[lower] .. ", " .. value or value
   end
   return fields

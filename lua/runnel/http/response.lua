@@ -155,7 +155,7 @@ end
 ---@return string
 function responses.host(url)
   local authority = url:match "^%a+://([^/?#]*)" or url
-  return authority:match "([^@]*)$"
+  return authority:match "^.*@(.*)$" or authority
 end
 
 ---The error for a status from 400 on.

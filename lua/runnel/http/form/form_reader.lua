@@ -110,7 +110,7 @@ end
 
 local function read_file(self, reader, name, filename, headers)
   if not self.file then refuse(400, "the form has a file, and this page takes none: the field %q", name) end
-  local base = filename:match "[^/\\]*$"
+  local base = filename:match "^.*[/\\](.*)$" or filename
   if base == "." or base == ".." or base:find "[%c]" then base = "" end
   count_bytes(self, #name + #filename)
   local part = setmetatable({ name = name, filename = base, headers = headers, reader = reader, left = self.max_file,

@@ -63,11 +63,11 @@ end
 local function headers_of(text)
   local headers = {}
   for line in (text .. "\r\n"):gmatch "(.-)\r\n" do
-    local name, value = line:match "^([^%s:]+):[ \t]*(.-)[ \t]*$"
+    local name, value = line:match "^([^%s:]+):(.*)$"
     if not name or not token.is(name) or value:find "[\0-\8\10-\31\127]" or headers[name:lower()] then
       wrong "a part of the form has a malformed header"
     end
-    headers[name:lower()] = value
+    headers[name:lower()] = token.trim(value)
   end
   return headers
 end

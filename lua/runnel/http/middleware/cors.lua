@@ -41,10 +41,10 @@ local function set_of(origins)
   return set
 end
 
--- What a response says about the origin.
+-- What a response says about the origin; nil: one that may not see it. What the function itself says does not count.
 local function allow(self, headers, origin)
-  headers["Access-Control-Allow-Origin"] = self.all and "*" or origin
-  if self.credentials then headers["Access-Control-Allow-Credentials"] = "true" end
+  headers_of.set(headers, "Access-Control-Allow-Origin", self.all and "*" or origin)
+  headers_of.set(headers, "Access-Control-Allow-Credentials", origin and self.credentials and "true" or nil)
   return headers
 end
 
@@ -58,8 +58,8 @@ local function pass(self, origin, status, headers, body)
   if math.type(status) ~= "integer" then return status, headers, body end -- it has become a WebSocket, or is wrong
   local copy = headers_of.copy(headers)
   if not self.all then headers_of.add_vary(copy, "Origin") end
-  if not origin then return status, copy, body end
-  copy["Access-Control-Expose-Headers"] = self.expose
+  -- What any page may see says so always: a cache may give it to a page later, whoever has asked first.
+  if self.expose and (origin or self.all) then headers_of.set(copy, "Access-Control-Expose-Headers", self.expose) end
   return status, allow(self, copy, origin), body
 end
 

@@ -22,6 +22,18 @@ function headers.find(from, name)
   end
 end
 
+---Sets a header, in place of one whose name is written in another way: two of them would contradict each other.
+---@param to table is changed
+---@param name string
+---@param value any
+function headers.set(to, name, value)
+  local lower = name:lower()
+  for key in pairs(to) do
+    if key ~= name and type(key) == "string" and #key == #name and key:lower() == lower then to[key] = nil end
+  end
+  to[name] = value
+end
+
 ---Says that the response depends on a header of the request.
 ---@param to table is changed
 ---@param name string

@@ -16,7 +16,7 @@ local TOKEN <const> = token.PATTERN
 function handshake.list(value)
   local elements = {}
   for text in (value or ""):gmatch "[^,]+" do
-    local element = text:match "^[ \t]*(.-)[ \t]*$"
+    local element = token.trim(text)
     if element ~= "" then elements[#elements + 1] = element end
   end
   return elements
@@ -43,9 +43,9 @@ function handshake.read_head(text)
   if not status then return nil, "the answer is not a response of HTTP/1.1" end
   local headers, at = {}, 1
   while at <= #rest do
-    local name, value, stop = rest:match("^\r\n(" .. TOKEN .. "):[ \t]*([^\r\n\0]-)[ \t]*()%f[\r\0]", at)
+    local name, value, stop = rest:match("^\r\n(" .. TOKEN .. "):([^\r\n\0]*)()%f[\r\0]", at)
     if not name then return nil, "the headers of the response are malformed" end
-    name = name:lower()
+    name, value = name:lower(), token.trim(value)
     headers[name] = headers[name] and headers[name] .. ", " .. value or value
     at = stop
   end
