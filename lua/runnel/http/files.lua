@@ -189,7 +189,7 @@ local function absent() return 404, nil, "there is no such file\n" end
 -- Redirects the client to the path with a slash at its end, so that links in the page are relative to the folder.
 local function add_slash(req, path)
   local query = (req.target or ""):match "%?.*" or ""
-  return 301, { Location = "./" .. path:match "[^/]*$" .. "/" .. query }, "it is a folder\n"
+  return 301, { Location = "./" .. (path:match "^.*/(.*)$" or path) .. "/" .. query }, "it is a folder\n"
 end
 
 local ESCAPED <const> = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }

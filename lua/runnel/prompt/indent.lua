@@ -26,7 +26,7 @@ local function read(text)
       closed = table.remove(open)
     end
   end
-  return text:match "[^\n]*$", open, closed, false
+  return text:match "^.*\n(.*)$" or text, open, closed, false
 end
 
 ---How many blanks a line begins with that follows a text.
