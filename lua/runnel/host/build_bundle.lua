@@ -17,7 +17,7 @@ for name, number in pairs(bundle.KINDS) do KIND_NAMES[number] = name end
 ---@field data? string its bytes
 ---@field needs? runnel.host.Part[] of a C module: libraries, each before those that need it; or, if it has no bytes,
 ---the module in whose file it is
----@field path? string of a C module the path of its file
+---@field path? string of a script, a module or a file the path of the file it was read from
 
 local NUMBER, ENTRY, RECORD = "=I8", "=I8I8I8I8I8I8I8", "=c16I8I8i8"
 local MARK = builder.mark() -- the record begins with it
