@@ -141,8 +141,8 @@ describe("runnel.otlp", function()
   end)
 
   it("sends what is no UTF-8, as a client's path, and what is no number: they do not end it", function()
-    local got, stats = nil, nil
-    got = export(yes, function()
+    local stats
+    local got = export(yes, function()
       local exporter = otlp.start("http://collector:4318", { service = "sh\xe9op", metrics = true, every = 1000,
         resource = { ["zone\xff"] = "\xe9", half = 0 / 0 } })
       local _ <close> = serve(function() return 200 end)

@@ -124,9 +124,8 @@ describe("a session's locals", function()
   end)
 
   it("have the attributes of their names, and those without one that of all, which Lua 5.5 allows", function()
-    local of = require("runnel.prompt.locals").declarations "local <const> a, b <close>, c = 1, nil, 3 local d <const>, e"
-    local found = {}
-    for _, declaration in ipairs(of) do
+    local locals, found = require "runnel.prompt.locals", {}
+    for _, declaration in ipairs(locals.declarations "local <const> a, b <close>, c = f() local d <const>, e") do
       for i, name in ipairs(declaration.names) do
         found[#found + 1] = name .. " " .. (declaration.attributes[i] or { name = "none" }).name
       end
