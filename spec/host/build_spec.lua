@@ -177,14 +177,18 @@ describe("runnel build", function()
       assert.equal(2, result.status)
       for path, text in pairs(texts) do assert.equal(text, dir:read(path)) end
     end
+    build "main.lua -o app"
     run(("cp '%s' own"):format(runnel))
     for _, arguments in ipairs { "main.lua -o own", "--relink app -o ./own" } do
       local result = run("./own build " .. arguments)
       assert.matches("^runnel build: [./]*own is this runnel, and would be written over;", result.err)
       assert.equal(2, result.status)
     end
+    write { ["data/app.new"] = "new", ["data/app.new2"] = "newer" }
     build "main.lua --file data -o data/app"
     build "main.lua --file data -o data/app"
+    assert.equal("app\napp.new\napp.new2\nreal\n", run("ls data").out)
+    assert.same({ "new", "newer" }, { dir:read "data/app.new", dir:read "data/app.new2" })
     run "rm -r data link part own"
   end)
 

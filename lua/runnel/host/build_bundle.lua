@@ -53,9 +53,19 @@ local function place_of_record(executable)
   return at
 end
 
+-- A path beside another one at which nothing is.
+local function free_path(path)
+  local new, n = path .. ".new", 1
+  while builder.kind(new) do
+    n = n + 1
+    new = ("%s.new%d"):format(path, n)
+  end
+  return new
+end
+
 -- Writes a file that can be executed, in place of what is at the path. Returns true, or nil and why not.
 local function write_executable(path, pieces)
-  local new = path .. ".new"
+  local new = free_path(path)
   local file, why = io.open(new, "wb")
   if not file then return nil, why end
   local ok
