@@ -140,6 +140,27 @@ describe("runnel.otlp", function()
     assert.same({ sent = 1, dropped = 0, waiting = 0 }, stats.spans)
   end)
 
+  it("sends what is no UTF-8, as a client's path, and what is no number: they do not end it", function()
+    local stats
+    local got = export(yes, function()
+      local exporter = otlp.start("http://collector:4318", { service = "sh\xe9op", metrics = true, every = 1000,
+        resource = { ["zone\xff"] = "\xe9", half = 0 / 0 } })
+      local _ <close> = serve(function() return 200 end)
+      ask "/caf%e9"
+      rn.sleep(2500)
+      ask "/after"
+      assert.is_true(exporter:drain())
+      stats = exporter:stats()
+    end)
+    local first, second = table.unpack(spans_of(got["/v1/traces"]))
+    assert.same({ "GET /café", "/café" }, { first.name, attributes(first.attributes)["url.path"] })
+    assert.equal("GET /after", second.name)
+    assert.same({ sent = 2, dropped = 0, waiting = 0 }, stats.spans)
+    local resource = attributes(got["/v1/metrics"][1][2].resourceMetrics[1].resource.attributes)
+    assert.same({ "shéop", "é", "NaN" }, { resource["service.name"], resource["zoneÿ"], resource.half })
+    assert.is_true(stats.points.sent > 0)
+  end)
+
   it("records the share of new traces that the option sample says", function()
     local stats
     export(yes, function()

@@ -90,7 +90,7 @@ local function add_span(self, operation, ended, err)
   if #self.spans >= self.queue then
     return self.traces:drop(1, "more than the option queue allows wait for the collector")
   end
-  local problem = err ~= nil and short.utf8(internal.error_text(err):sub(1, LONGEST_PROBLEM)) or nil
+  local problem = err ~= nil and short.cut(short.utf8(internal.error_text(err)), LONGEST_PROBLEM) or nil
   self.spans[#self.spans + 1] = forms.span(operation, ended, problem)
   if #self.spans == 1 or #self.spans == BATCH then self.news:offer(true) end
 end

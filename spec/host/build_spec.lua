@@ -146,6 +146,52 @@ describe("runnel build", function()
     assert.equal("3\t\tc\td\nd.md: it is not in this program; build it with --file d.md\n", run("./app").out)
   end)
 
+  it("puts hidden files of a folder inside, too", function()
+    run "mkdir -p www/.well-known/..deep"
+    write { ["www/.well-known/security.txt"] = "s", ["www/.htaccess"] = "h", ["www/.well-known/..deep/...x"] = "x",
+      ["main.lua"] = [[
+        local rn = require "runnel"
+        print(rn.file "www/.well-known/security.txt", rn.file "www/.htaccess", (rn.file "www/.well-known/..deep/...x"))
+      ]] }
+    run "ln -s nowhere 'www/.#lock' && ln -s /dev/null www/null"
+    local printed = build "main.lua --file www/ -o app"
+    assert.matches(", 3 files %(", printed)
+    assert.matches("\nnot inside: www/null: it is neither a file nor a folder\n", printed)
+    assert.matches("\nnot inside: www/%.#lock: the link leads nowhere\n", printed)
+    run "rm -r www"
+    assert.equal("s\th\tx\n", run("./app").out)
+  end)
+
+  it("writes over nothing that goes inside, by whatever path, but over an older program", function()
+    run "mkdir -p data && ln -s data/real link"
+    local texts = { ["main.lua"] = "require 'part'", ["part.lua"] = "", ["prog"] = "", ["data/real"] = "precious" }
+    write(texts)
+    run "ln -f part.lua part"
+    for _, case in ipairs {
+      { "./prog -o prog", "prog" }, { "prog -o ./prog", "./prog" }, { "main.lua -o ./part", "./part" },
+      { "main.lua --file data -o ./data/real", "./data/real" }, { "main.lua --file link -o data/real", "data/real" },
+    } do
+      local result = run(runnel .. " build " .. case[1])
+      assert.equal(("runnel build: %s goes into the program, and would be written over; give another one as -o FILE\n"
+        .. "(runnel build --help lists the options)\n"):format(case[2]), result.err)
+      assert.equal(2, result.status)
+      for path, text in pairs(texts) do assert.equal(text, dir:read(path)) end
+    end
+    build "main.lua -o app"
+    run(("cp '%s' own"):format(runnel))
+    for _, arguments in ipairs { "main.lua -o own", "--relink app -o ./own" } do
+      local result = run("./own build " .. arguments)
+      assert.matches("^runnel build: [./]*own is this runnel, and would be written over;", result.err)
+      assert.equal(2, result.status)
+    end
+    write { ["data/app.new"] = "new", ["data/app.new2"] = "newer" }
+    build "main.lua --file data -o data/app"
+    build "main.lua --file data -o data/app"
+    assert.equal("app\napp.new\napp.new2\nreal\n", run("ls data").out)
+    assert.same({ "new", "newer" }, { dir:read "data/app.new", dir:read "data/app.new2" })
+    run "rm -r data link part own"
+  end)
+
   describe("puts C modules inside,", function()
     local has_sqlite, has_luv = pcall(require, "runnel.sqlite.core"), pcall(require, "luv")
 

@@ -109,7 +109,8 @@ describe("a session's locals", function()
       "local v = { 1, f = function() local w = 1 end }", "local v = (type)('x'):upper{}", "local v = not -#'a' ~= ~2",
       "local v, w = ('x'):rep(2, ','), ...", "local v", "local v <const>", "local v = 0x1p-4 + .5e1 + 3 .. ''",
       "local v = type'x' .. type[[x]]", "local v --[[ = 1 ]] = --x\n 2", "local v = a.b.c[1]:d 'x' .e",
-      "local v = function(...) if x then return ... end repeat until y end",
+      "local v = function(...) if x then return ... end repeat until y end", "local <const> v", "local <close> v = x",
+      "local <const> v, w <close>, u = 1, nil",
     }
     local locals = require "runnel.prompt.locals"
     for _, text in ipairs(ends) do
@@ -120,6 +121,30 @@ describe("a session's locals", function()
         assert.equal(more:find "local" and 2 or 1, #list, text .. more)
       end
     end
+  end)
+
+  it("have the attributes of their names, and those without one that of all, which Lua 5.5 allows", function()
+    local locals, found = require "runnel.prompt.locals", {}
+    for _, declaration in ipairs(locals.declarations "local <const> a, b <close>, c = f() local d <const>, e") do
+      for i, name in ipairs(declaration.names) do
+        found[#found + 1] = name .. " " .. (declaration.attributes[i] or { name = "none" }).name
+      end
+    end
+    assert.same({ "a const", "b close", "c const", "d const", "e none" }, found)
+  end)
+
+  it("last for the session however their attributes are written", function()
+    local closed = 0
+    local before = load "local <const> a = 1" and { "<const> limit", "<close> file" }
+      or { "limit <const>", "file <close>" }
+    s = session.new(setmetatable({ object = setmetatable({}, { __close = function() closed = closed + 1 end }) },
+      { __index = _G }), {})
+    run(s, ("local %s = 5 local %s = object"):format(before[1], before[2]))
+    assert.equal(5, run(s, "limit"))
+    assert.is_nil((s:compile "limit = 6"))
+    assert.equal(0, closed)
+    s.locals:close(error)
+    assert.equal(1, closed)
   end)
 end)
 

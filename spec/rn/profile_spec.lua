@@ -621,6 +621,26 @@ describe("rn.profile", function()
       assert.equal(profile.endValue, total)
     end)
 
+    it("names that are no UTF-8, or have control characters, in each form", function()
+      local function write(name)
+        rn.profile(function()
+          rn.go(function()
+            rn.rename "caf\xe9;a\rb\nc"
+            local ch = rn.chan():name "\xff"
+            rn.go(function()
+              rn.sleep(20)
+              ch:close()
+            end)
+            ch:take()
+          end):take()
+        end, { to = dir.path .. "/" .. name })
+        return dir:read(name)
+      end
+      assert.matches("\nwaiting;café,a,b,c;[^\n\r]*take from ÿ;?[^\n]* %d+\n", "\n" .. write "odd.folded")
+      assert.truthy(write("odd.json"):find([["name":"café;a\rb\nc"]], 1, true))
+      assert.truthy(write("odd.html"):find([["café;a\rb\nc"]], 1, true))
+    end)
+
     it("a page that needs no network, whatever the names", function()
       rn.profile(function()
         rn.go(function()

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <glob.h>
 #include <lauxlib.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -42,6 +43,15 @@ static int builder_kind(lua_State *L) {
   return 1;
 }
 
+/* is_same(path, other) -> whether both paths lead to the same file */
+static int builder_is_same(lua_State *L) {
+  struct stat file, other;
+  bool is_same = stat(luaL_checkstring(L, 1), &file) == 0 && stat(luaL_checkstring(L, 2), &other) == 0 &&
+                 file.st_dev == other.st_dev && file.st_ino == other.st_ino;
+  lua_pushboolean(L, is_same);
+  return 1;
+}
+
 /* Protected: (a table, a glob_t) fills the table with the paths. */
 static int list_paths(lua_State *L) {
   const glob_t *found = (const glob_t *)lua_touserdata(L, 2);
@@ -72,8 +82,10 @@ static int builder_glob(lua_State *L) {
 
 int builder_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"glob", builder_glob}, {"kind", builder_kind}, {"make_executable", builder_make_executable},
-      {"sum", builder_sum},   {"mark", builder_mark}, {NULL, NULL},
+      {"glob", builder_glob}, {"is_same", builder_is_same},
+      {"kind", builder_kind}, {"make_executable", builder_make_executable},
+      {"mark", builder_mark}, {"sum", builder_sum},
+      {NULL, NULL},
   };
   luaL_newlib(L, functions);
   return 1;

@@ -14,7 +14,8 @@ Writes one executable with the script, the modules that it requires, and Lua and
   -o FILE              the executable; without it the script's name without .lua, in this folder
   --include MODULE...  put further modules inside: those whose names are computed
   --exclude MODULE...  leave modules out
-  --file PATH...       put files inside, and all files of folders, for rn.file; a PATH may be a pattern, as in 'www/*'
+  --file PATH...       put files inside, and all files of folders, hidden ones too, for rn.file; a PATH may be a
+                       pattern, as in 'www/*'
   --libraries          put inside the shared libraries that C modules need; then the program needs only the C library
   --version TEXT       what the program's option --version prints
   --monitor            the program takes the option --monitor[=PORT] of runnel, before its own arguments
@@ -83,16 +84,29 @@ local function read_options(words)
   return o
 end
 
--- The file to write. It must not replace something that goes into it.
+-- The file to write.
 local function output_of(o)
   local name = o.output or o.script:match "([^/]+)%.lua$"
   if not name then wrong_usage("which file is to be written? Give it as -o FILE") end
   local kind = builder.kind(name)
   if kind and kind ~= "file" then wrong_usage("%s is no file; give another one as -o FILE", name) end
-  if name == o.script or name:find "%.lua$" then
+  if name:find "%.lua$" then
     wrong_usage("%s would be written over, or is the name of a script; give another one as -o FILE", name)
   end
+  if builder.is_same(name, "/proc/self/exe") then
+    wrong_usage("%s is this runnel, and would be written over; give another one as -o FILE", name)
+  end
   return name
+end
+
+-- The file to write must not replace something that goes into it, by whatever path that was named; but for an older
+-- program, which is in a folder of files.
+local function check_output(name, collected)
+  for _, part in ipairs(collected.parts) do
+    if part.path and builder.is_same(part.path, name) and not bundle.bytes(part.data) then
+      wrong_usage("%s goes into the program, and would be written over; give another one as -o FILE", name)
+    end
+  end
 end
 
 -- ---- what is printed ----
@@ -194,6 +208,7 @@ local function build(o)
   local executable = own_executable()
   local ok, collected = pcall(parts.collect, o.script, o.include, o.exclude, o.files, executable)
   if not ok then fail("%s", tostring(collected)) end
+  check_output(output, collected)
   for _, names in ipairs(PROGRAM_OPTIONS) do
     if o[names[1]] then
       for i = 2, #names do collected:add { kind = "option", name = names[i] } end

@@ -17,7 +17,7 @@ for name, number in pairs(bundle.KINDS) do KIND_NAMES[number] = name end
 ---@field data? string its bytes
 ---@field needs? runnel.host.Part[] of a C module: libraries, each before those that need it; or, if it has no bytes,
 ---the module in whose file it is
----@field path? string of a C module the path of its file
+---@field path? string of a script, a module or a file the path of the file it was read from
 
 local NUMBER, ENTRY, RECORD = "=I8", "=I8I8I8I8I8I8I8", "=c16I8I8i8"
 local MARK = builder.mark() -- the record begins with it
@@ -53,9 +53,19 @@ local function place_of_record(executable)
   return at
 end
 
+-- A path beside another one at which nothing is.
+local function free_path(path)
+  local new, n = path .. ".new", 1
+  while builder.kind(new) do
+    n = n + 1
+    new = ("%s.new%d"):format(path, n)
+  end
+  return new
+end
+
 -- Writes a file that can be executed, in place of what is at the path. Returns true, or nil and why not.
 local function write_executable(path, pieces)
-  local new = path .. ".new"
+  local new = free_path(path)
   local file, why = io.open(new, "wb")
   if not file then return nil, why end
   local ok

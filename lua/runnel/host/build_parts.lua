@@ -116,7 +116,7 @@ function Collector:add_module(name)
   if path then
     path = path:gsub("^%./", "")
     local text = code(path)
-    self:add { kind = "module", name = name, detail = "@" .. path, data = text }
+    self:add { kind = "module", name = name, detail = "@" .. path, data = text, path = path }
     self:add_required(path, text)
     return true
   end
@@ -178,20 +178,33 @@ function Collector:add_late()
   end
 end
 
+-- Patterns that together match all names in a folder but `.` and `..`.
+local ALL = { "/*", "/.[!.]*", "/..?*" }
+
+-- Adds a file; of a folder, all files below it, those whose names begin with a dot included. What is below it and no
+-- file, as the lock of an editor, is noted.
+function Collector:add_path(path)
+  if builder.kind(path) ~= "folder" then
+    if self.files[path] then return end
+    self.files[path] = true
+    return self:add { kind = "file", name = path:gsub("^%./", ""), data = read(path), path = path }
+  end
+  local folder = path:gsub("/+$", ""):gsub("[%[%]*?\\]", "\\%0")
+  for _, names in ipairs(ALL) do
+    for _, one in ipairs(builder.glob(folder .. names)) do
+      local kind = builder.kind(one)
+      if kind == "file" or kind == "folder" then self:add_path(one)
+      else self:note("%s: %s", one, kind and "it is neither a file nor a folder" or "the link leads nowhere") end
+    end
+  end
+end
+
 ---Adds the files that a path or a pattern names; of a folder, all files below it. Raises if there are none.
 ---@param pattern string
 function Collector:add_files(pattern)
   local paths = builder.kind(pattern) and { pattern } or builder.glob(pattern)
   if #paths == 0 then error("--file: there is no " .. pattern, 0) end
-  for _, path in ipairs(paths) do
-    if builder.kind(path) == "folder" then
-      local below = path:gsub("/$", ""):gsub("[%[%]*?\\]", "\\%0") .. "/*"
-      if #builder.glob(below) > 0 then self:add_files(below) end
-    elseif not self.files[path] then
-      self.files[path] = true
-      self:add { kind = "file", name = path:gsub("^%./", ""), data = read(path) }
-    end
-  end
+  for _, path in ipairs(paths) do self:add_path(path) end
 end
 
 -- Templates of paths from the script, and from the script's folder, which LUA_PATH may lack.
@@ -221,7 +234,7 @@ function parts.collect(script, include, exclude, files, executable)
   local self = setmetatable({ parts = {}, notes = {}, path = path, cpath = cpath, seen = {}, excluded = {}, used = {},
     words = {}, files = {}, objects = {}, is_static = elf.is_static(executable) }, Collector)
   for _, name in ipairs(exclude) do self.excluded[name] = true end
-  self:add { kind = "script", name = script, detail = "@" .. script, data = text }
+  self:add { kind = "script", name = script, detail = "@" .. script, data = text, path = script }
   self:add_required(script, text)
   for _, name in ipairs(include) do
     if not self:add_module(name) then

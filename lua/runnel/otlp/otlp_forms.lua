@@ -3,6 +3,7 @@
 local exposition = require "runnel.internal.metrics_text"
 local instruments = require "runnel.internal.instruments"
 local json = require "runnel.json"
+local short = require "runnel.internal.short"
 
 local forms = {}
 
@@ -16,10 +17,11 @@ local CUMULATIVE <const> = 2
 
 -- ---- values ----
 
--- 64-bit integers are strings, as in protobuf's JSON.
+-- 64-bit integers are strings, as in protobuf's JSON, and so are floats that are no finite numbers.
 local function int(n) return ("%d"):format(n) end
 
 local function double(n)
+  if n ~= n then return "NaN" end
   if n == math.huge then return "Infinity" end
   return n == -math.huge and "-Infinity" or n + 0.0
 end
@@ -27,7 +29,7 @@ end
 local function value_of(value)
   if type(value) == "boolean" then return { boolValue = value } end
   if math.type(value) == "integer" then return { intValue = int(value) } end
-  return type(value) == "number" and { doubleValue = double(value) } or { stringValue = value }
+  return type(value) == "number" and { doubleValue = double(value) } or { stringValue = short.utf8(value) }
 end
 
 ---Attributes, in the order of their names.
@@ -37,7 +39,7 @@ function forms.attributes(map)
   local names, list = {}, json.array {}
   for name in pairs(map or {}) do names[#names + 1] = name end
   table.sort(names)
-  for i, name in ipairs(names) do list[i] = { key = name, value = value_of(map[name]) } end
+  for i, name in ipairs(names) do list[i] = { key = short.utf8(name), value = value_of(map[name]) } end
   return list
 end
 
@@ -51,7 +53,7 @@ end
 function forms.span(operation, ended, problem)
   return {
     traceId = operation.trace, spanId = operation.span, parentSpanId = operation.parent, traceState = operation.state,
-    name = operation.name or "operation", kind = KINDS[operation.kind] or INTERNAL,
+    name = short.utf8(operation.name or "operation"), kind = KINDS[operation.kind] or INTERNAL,
     startTimeUnixNano = int(operation.began), endTimeUnixNano = int(math.max(ended, operation.began)),
     attributes = forms.attributes(operation.attributes),
     status = problem and { code = FAILED, message = problem } or { code = 0 },

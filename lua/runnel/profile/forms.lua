@@ -28,7 +28,7 @@ end
 function forms.folded(trees)
   local lines = {}
   each_stack(trees, function(names, us)
-    for i, name in ipairs(names) do names[i] = name:gsub("[;\n]", ",") end
+    for i, name in ipairs(names) do names[i] = name:gsub("[;%c]", ",") end
     lines[#lines + 1] = ("%s %d\n"):format(table.concat(names, ";"), us)
   end)
   return table.concat(lines)

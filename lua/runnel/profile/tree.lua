@@ -1,5 +1,8 @@
 ---The trees of a profile, made from those that the core has recorded: with sums and texts, in a fixed order. Children
----whose names differ only in numbers, as those of go blocks that are named "worker 17", are one.
+---whose names differ only in numbers, as those of go blocks that are named "worker 17", are one. All texts are UTF-8,
+---which the forms of a profile need, whatever the names of go blocks, channels and files are.
+
+local short = require "runnel.internal.short"
 
 ---@class runnel.profile.Node
 ---@field text string what is shown
@@ -15,16 +18,17 @@ local ALIKE = 5 -- this many children, or more, whose names differ only in numbe
 -- Whether the name of a node is a place, whose number is that of a line.
 local function is_place(key) return key:find ":%d+$" or key:find "^line %d+$" end
 
--- Adds the children of a node of the core to those of another.
+-- Adds the children of a node of the core to those of another, with names in UTF-8. Returns the other.
 local function merge(into, from)
   for key, value in pairs(from) do
+    local name = type(key) == "string" and short.utf8(key) or key -- the keys of times are integers
     if type(value) == "table" then
-      into[key] = into[key] or {}
-      merge(into[key], value)
+      into[name] = merge(into[name] or {}, value)
     else
-      into[key] = (into[key] or 0) + value
+      into[name] = (into[name] or 0) + value
     end
   end
+  return into
 end
 
 -- The children of a node of the core, those that are alike merged.
@@ -98,10 +102,15 @@ end
 ---@param hidden string "file:line" of a function whose calls are left out
 ---@return runnel.profile.Trees
 function tree.make(raw, hidden)
-  local made = { names = raw.names, ran = raw.ran, loop = raw.loop, blocked = raw.blocked, waited = raw.waited,
+  local names = {}
+  for place, name in pairs(raw.names) do
+    if type(place) == "string" then names[short.utf8(place)] = short.utf8(name) end
+  end
+  hidden = short.utf8(hidden)
+  local made = { names = names, ran = raw.ran, loop = raw.loop, blocked = raw.blocked, waited = raw.waited,
     elapsed = raw.elapsed }
-  made.running = make(raw.running, "running", 1, raw.names, hidden)
-  made.waiting = make(raw.waiting, "waiting", 2, raw.names, hidden)
+  made.running = make(merge({}, raw.running), "running", 1, names, hidden)
+  made.waiting = make(merge({}, raw.waiting), "waiting", 2, names, hidden)
   if raw.loop > 0 then
     table.insert(made.running.kids, { key = "scheduler", text = "the scheduler and its driver", ns = raw.loop,
       own = raw.loop, kids = {} })

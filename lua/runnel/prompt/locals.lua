@@ -79,6 +79,16 @@ local function skip_expressions(c)
   end
 end
 
+-- Reads an attribute, as `<const>`; nil if there is none.
+local function read_attribute(c)
+  if c.value ~= "<" then return nil end
+  c.advance()
+  local attribute = { name = c.value, start = c.start, stop = c.stop }
+  c.advance()
+  c.advance()
+  return attribute
+end
+
 -- Reads a statement after its `local`.
 local function read_declaration(c)
   local declaration = { names = {}, attributes = {} }
@@ -89,16 +99,12 @@ local function read_declaration(c)
     c.kind, c.value = "keyword", "function"
     c.skip()
   else
+    local of_all = read_attribute(c) -- Lua 5.5: of the names that have none of their own
     repeat
       if c.value == "," then c.advance() end
       table.insert(declaration.names, c.value)
       c.advance()
-      if c.value == "<" then
-        c.advance()
-        declaration.attributes[#declaration.names] = { name = c.value, start = c.start, stop = c.stop }
-        c.advance()
-        c.advance()
-      end
+      declaration.attributes[#declaration.names] = read_attribute(c) or of_all
     until c.value ~= ","
     if c.value == "=" then
       c.advance()
