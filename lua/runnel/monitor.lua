@@ -285,6 +285,7 @@ function monitor.listen(port, opts)
   end
   local program = opts.program or (type(arg) == "table" and arg[0]) or "program"
   if type(program) ~= "string" then error("listen: program: a string expected", 2) end
+  check.no_zero(program, "listen: program")
   local self = { control = opts.control or false, show = show, commands = commands, questions = 0 }
   setmetatable(self, Monitor)
   internal.trace.hold "le" -- first: the watch shows what runs

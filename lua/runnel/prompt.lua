@@ -213,6 +213,7 @@ function prompt.listen(path, env)
     local got = path == nil and "nothing" or type(path) == "number" and tostring(path) or "a " .. type(path)
     error("listen: the path of a socket expected, got " .. got, 2)
   end
+  check.no_zero(path, "listen: the path")
   if env ~= nil then check.table(env, "listen: env") end
   local clients, err = listen_private(path)
   if not clients then return nil, err end

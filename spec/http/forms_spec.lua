@@ -111,6 +111,7 @@ describe("req:form", function()
     assert(form_of(MULTIPART, body, { file = function(p)
       if kept then assert.is_nil(kept:read()) end
       raises("save: a path expected, got a number", function() p:save(7) end)
+      raises("save: the path has a zero byte", function() p:save "a\0.png" end)
       kept = p
     end }))
     assert.is_nil(kept:read())

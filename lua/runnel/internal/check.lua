@@ -130,6 +130,23 @@ function check.string(value, expected, what, level)
   end
 end
 
+---A string without a zero byte: the system, and libraries in C, would end it there, and use another one.
+---@param value string
+---@param what string the function and the string, as in "read: the path"
+---@param level? integer of the line for the error, if it is another one
+function check.no_zero(value, what, level)
+  if value:find("\0", 1, true) then error(what .. " has a zero byte", level or CALLER) end
+end
+
+---A path: a string without a zero byte.
+---@param expected string what the message calls it, as in "a path"
+---@param level? integer of the line for the error, if it is another one
+function check.path(value, expected, what, level)
+  level = (level or CALLER) + 1
+  check.string(value, expected, what, level)
+  check.no_zero(value, what .. ": the path", level)
+end
+
 ---An integer of at least `least`.
 ---@param level? integer of the line for the error, if it is another one
 function check.integer(value, least, what, level)

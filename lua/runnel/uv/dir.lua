@@ -61,7 +61,7 @@ local directory = {}
 ---Links are not followed
 ---@return runnel.Channel<runnel.uv.Entry> entries closes with an error if a directory cannot be read
 function directory.list(dir, opts)
-  check.string(dir, "a path", "list: dir")
+  check.path(dir, "a path", "list: dir")
   check.options(opts, OPTIONS, "list")
   local deep = opts and opts.deep
   loop.check "list"

@@ -276,6 +276,7 @@ function reader.reader(source)
   if type(source) ~= "string" and (math.type(source) ~= "integer" or source < 0) then
     error("reader: a connection, a path, a file descriptor or a channel expected, got " .. check.article(source), 2)
   end
+  if type(source) == "string" then check.no_zero(source, "reader: the path") end
   loop.check "reader"
   local ch = file.read(source)
   local r = new(ch, type(source) == "string" and source or "descriptor " .. source)

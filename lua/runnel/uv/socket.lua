@@ -28,6 +28,7 @@ local function check_place(host, port, what)
     local got = host == "" and '""' or check.article(host)
     error(("%s: a host, or the path of a Unix socket, expected, got %s"):format(what, got), 3)
   end
+  check.no_zero(host, what .. (port and ": the host" or ": the path"), 4)
   if port ~= nil and (math.type(port) ~= "integer" or port < 0 or port > 65535) then
     error(("%s: port: an integer from 0 to 65535 expected, or nothing for a Unix socket, got %s")
       :format(what, tostring(port)), 3)
@@ -327,6 +328,7 @@ end
 ---@return runnel.Channel<string> addresses closes after the last, or with an error
 function socket.resolve(host)
   check.string(host, "the name of a host", "resolve")
+  check.no_zero(host, "resolve: the host")
   loop.check "resolve"
   local out = core.chan()
   guard.started(guard.go_while_open(out, guard.close, out, resolve_into, out, host), "uv.resolve")

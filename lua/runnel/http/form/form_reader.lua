@@ -57,7 +57,7 @@ end
 ---@return string? err the reason
 function Part:save(path)
   sign.own(self, "part", "save")
-  check.string(path, "a path", "save")
+  check.path(path, "a path", "save")
   local bytes, err = save.whole(path, function() return self:read() end)
   return bytes, err
 end
