@@ -86,8 +86,9 @@ local function put_back(self, text)
   self[self.first] = text
 end
 
--- Finds the delimiter. Returns how many bytes are before it; nil if there is none within `max` bytes, or up to the end.
-local function distance(self, delimiter, max)
+-- Finds the delimiter. Returns how many bytes are before it; nil if there is none in the first `max` bytes and `more`
+-- others, or up to the end. `max` may be the largest integer, so nothing is added to it.
+local function distance(self, delimiter, max, more)
   local i, before, tail, overlap = self.first, 0, "", #delimiter - 1
   while true do
     while i <= self.last do
@@ -103,7 +104,7 @@ local function distance(self, delimiter, max)
       before = before + #part - start + 1
       i = i + 1
     end
-    if before >= max + #delimiter or not fill(self) then return nil end
+    if before - more >= max or not fill(self) then return nil end
   end
 end
 
@@ -153,7 +154,7 @@ function Reader:read_until(delimiter, max)
   if max ~= nil then check.integer(max, 0, "reader:read_until: max") end
   max = max or MAX
   local _ <close> = use(self, "reader:read_until")
-  local n = distance(self, delimiter, max)
+  local n = distance(self, delimiter, max, #delimiter)
   if n and n <= max then
     local text = cut(self, n)
     cut(self, #delimiter)
@@ -174,8 +175,8 @@ function Reader:line(max)
   if max ~= nil then check.integer(max, 0, "reader:line: max") end
   max = max or MAX
   local _ <close> = use(self, "reader:line")
-  local n = distance(self, "\n", max + 1) -- one more: it may be the "\r"
-  if n and n <= max + 1 then
+  local n = distance(self, "\n", max, 2) -- the newline, and one more: it may be the "\r"
+  if n and n - 1 <= max then
     local whole = cut(self, n + 1)
     local line = sub(whole, 1, byte(whole, -2) == 13 and -3 or -2)
     if #line <= max then return line end
