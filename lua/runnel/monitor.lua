@@ -228,7 +228,7 @@ end
 
 local function report(self, number, ran, done, ...)
   if ran then server_module.result(self.server, number, done, ...)
-  else server_module.result(self.server, number, false, tostring(done)) end
+  else server_module.result(self.server, number, false, internal.error_text(done)) end
 end
 
 -- The read-only commands.

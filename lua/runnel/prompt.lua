@@ -73,7 +73,7 @@ local function traceback(err)
     err = is_table and pretty.value(err, pretty.style(COLUMNS)) or ("(error object is a %s value)"):format(type(err))
   end
   -- Removes the prompt's own functions, which are below the chunk.
-  local text = debug.traceback(tostring(err), 2):gsub("\n%s+%[C%]: in %l+ 'xpcall'.*$", "")
+  local text = debug.traceback(core.internal.error_text(err), 2):gsub("\n%s+%[C%]: in %l+ 'xpcall'.*$", "")
   return (text:gsub("(\n\t%[%d+%]:%d+: in )function <%[%d+%]:1>$", "%1main chunk"))
 end
 
