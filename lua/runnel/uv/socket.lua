@@ -303,6 +303,7 @@ function socket.listen(host, port, opts)
   check_place(host, port, "listen")
   check.options(opts, LISTEN_OPTIONS, "listen")
   local mode = opts and opts.mode
+  if mode and port then error("listen: mode is for the path of a Unix socket, and there is a port", 2) end
   loop.check "listen"
   local tls, problem = handshakes_of(opts)
   if problem then return nil, problem end
