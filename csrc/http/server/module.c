@@ -63,8 +63,18 @@ static lua_Number number_of(lua_State *L, const char *name) {
   return n;
 }
 
-/* A field in ms, converted to ns. */
-static int64_t time_of(lua_State *L, const char *name) { return (int64_t)(number_of(L, name) * (lua_Number)CLOCK_MS); }
+/* A field in ms, converted to ns; a longer time than a century is one. */
+static int64_t time_of(lua_State *L, const char *name) {
+  const lua_Number century = 100.0 * 366 * 24 * 3600 * 1000;
+  lua_Number ms = number_of(L, name);
+  return (int64_t)((ms < century ? ms : century) * (lua_Number)CLOCK_MS);
+}
+
+/* A field that is a number of things; a larger one than its type has room for is the largest. */
+static uint32_t count_of(lua_State *L, const char *name) {
+  lua_Number n = number_of(L, name);
+  return n < (lua_Number)UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
 
 static bool has(lua_State *L, const char *name) {
   lua_getfield(L, 1, name);
@@ -75,10 +85,10 @@ static bool has(lua_State *L, const char *name) {
 
 static Limits read_limits(lua_State *L) {
   lua_Number rate = number_of(L, "min_rate");
-  return (Limits){.connections = (uint32_t)number_of(L, "max_connections"),
-                  .per_address = (uint32_t)number_of(L, "max_per_address"),
+  return (Limits){.connections = count_of(L, "max_connections"),
+                  .per_address = count_of(L, "max_per_address"),
                   .counts_local = has(L, "counts_local"),
-                  .requests = (uint32_t)number_of(L, "max_requests"),
+                  .requests = count_of(L, "max_requests"),
                   .header = (size_t)number_of(L, "max_header"),
                   .body = (uint64_t)number_of(L, "max"),
                   .head = time_of(L, "header_timeout"),

@@ -6,6 +6,9 @@ local sign = require "runnel.internal.sign"
 
 local check = {}
 
+-- The largest file descriptor, an int in C.
+check.MOST_DESCRIPTOR = 0x7fffffff
+
 -- The level for `error`: 1 is the check, 2 the function that checks its argument, 3 the line that called it.
 local CALLER = 3
 
@@ -210,9 +213,16 @@ end
 local kinds = { callable = check.callable, table = check.table }
 check.kinds = kinds
 
----An integer of at least `least`.
-function kinds.integer(least)
-  return function(value, what, level) check.integer(value, least, what, level + 1) end
+---An integer of at least `least`, and at most `most`.
+---@param least integer
+---@param most? integer
+function kinds.integer(least, most)
+  return function(value, what, level)
+    check.integer(value, least, what, level + 1)
+    if most and value > most then
+      error(("%s: an integer from %d to %d expected, got %d"):format(what, least, most, value), level)
+    end
+  end
 end
 
 ---A finite number of milliseconds of at least `least`.

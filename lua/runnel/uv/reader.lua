@@ -9,6 +9,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local descriptor = require "runnel.uv.descriptor"
 local file = require "runnel.uv.file"
 local loop = require "runnel.uv.loop"
 local sign = require "runnel.internal.sign"
@@ -274,10 +275,12 @@ function reader.reader(source)
     return r
   end
   if core.is_chan(source) then return new(source, tostring(source):match "^[^(]*[^( ]" or "the channel") end
-  if type(source) ~= "string" and (math.type(source) ~= "integer" or source < 0) then
-    error("reader: a connection, a path, a file descriptor or a channel expected, got " .. check.article(source), 2)
+  if type(source) == "string" then
+    check.no_zero(source, "reader: the path")
+  elseif not descriptor.is_descriptor(source) then
+    local got = type(source) == "number" and tostring(source) or check.article(source)
+    error("reader: a connection, a path, a file descriptor or a channel expected, got " .. got, 2)
   end
-  if type(source) == "string" then check.no_zero(source, "reader: the path") end
   loop.check "reader"
   local ch = file.read(source)
   local r = new(ch, type(source) == "string" and source or "descriptor " .. source)

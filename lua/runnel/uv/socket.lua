@@ -275,8 +275,12 @@ end
 ---@field timeout? number with tls: how many ms a handshake may take, default 10000
 ---@field failed? fun(err: string) with tls: is called for each handshake that fails
 
-local LISTEN_OPTIONS = { failed = check.kinds.callable, mode = check.kinds.integer(0), timeout = check.kinds.ms(1),
-  tls = true }
+-- The largest mode of a file, of which the system would drop further bits.
+local MOST_MODE <const> = tonumber("7777", 8)
+
+local LISTEN_OPTIONS = {
+  failed = check.kinds.callable, mode = check.kinds.integer(0, MOST_MODE), timeout = check.kinds.ms(1), tls = true,
+}
 
 -- What the options say of TLS; nil if nothing. Or nil and an error.
 local function handshakes_of(opts)

@@ -221,9 +221,9 @@ Udp.__close = Udp.close
 function Udp:__tostring() return ("%s: %s%s"):format(Udp.__name, self.name, self.handle and "" or " (closed)") end
 
 local OPTIONS = {
-  host = true, port = check.kinds.integer(0), buffer = check.kinds.integer(1),
+  host = true, port = check.kinds.integer(0), buffer = check.kinds.integer(1, 0x7fffffff),
   broadcast = check.kinds.boolean, reuse = check.kinds.boolean, loopback = check.kinds.boolean,
-  ttl = check.kinds.integer(0),
+  ttl = check.kinds.integer(0, 0x7fffffff),
 }
 
 -- The methods of luv that set some of them.
