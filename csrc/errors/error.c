@@ -73,12 +73,30 @@ static bool push_table_text(lua_State *L, int at) {
   return false;
 }
 
+/* Protected: (error) -> its text, and what error_push_text returns. */
+static int text_of(lua_State *L) {
+  bool is_plain = lua_istable(L, 1) && luaL_getmetafield(L, 1, "__tostring") == LUA_TNIL, is_known = true;
+  lua_settop(L, 1);
+  if (is_plain) is_known = push_table_text(L, 1);
+  else luaL_tolstring(L, 1, NULL);
+  lua_pushboolean(L, is_known);
+  return 2;
+}
+
 bool error_push_text(lua_State *L, int at) {
-  if (lua_type(L, at) == LUA_TTABLE && luaL_getmetafield(L, at, "__tostring") == LUA_TNIL) {
-    return push_table_text(L, at);
+  lua_pushcfunction(L, text_of);
+  lua_pushvalue(L, at);
+  int status = lua_pcall(L, 1, 2, 0);
+  if (status == LUA_OK) {
+    bool is_known = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return is_known;
   }
-  lua_settop(L, lua_gettop(L) - (lua_type(L, at) == LUA_TTABLE));
-  luaL_tolstring(L, at, NULL);
+  if (status == LUA_ERRMEM) (void)lua_error(L);
+  (void)error_defer_interrupt(L);
+  const char *why = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : luaL_typename(L, -1);
+  lua_pushfstring(L, "(error object whose text cannot be made: %s)", why);
+  lua_remove(L, -2);
   return true;
 }
 

@@ -8,7 +8,8 @@
 
 /* Pushes the text of the error at the absolute index `at`: tostring's; for a table without __tostring, its message, if
    it has one, and its other fields that are strings, numbers or booleans. Returns false for a table without such a
-   field; the text is then tostring's. May raise. */
+   field; the text is then tostring's. If the object's metamethods raise, the text says so: this raises only if memory
+   runs out. */
 bool error_push_text(lua_State *L, int at);
 
 /* Raises the error on top of L, a string, with the position of the call: of the innermost function on the stack that

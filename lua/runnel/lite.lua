@@ -470,10 +470,15 @@ end
 
 -- * An error that is reported goes to the handler of on_error, with a traceback and where it happened; without a
 --   handler to stderr. [runnel]
+local function text_of(err)
+  local ok, text = pcall(tostring, err)
+  return ok and text or ("(error object whose text cannot be made: %s)"):format(tostring(text))
+end
+
 local function report(err, trace, where)
   if world.untaken_fail then world.failure = world.failure or { err = err } return end
   if on_error and call("an error handler", on_error, err, trace, where) then return end
-  io.stderr:write("runnel: error in ", where, ": ", tostring(err), trace and "\n" .. trace or "", "\n")
+  io.stderr:write("runnel: error in ", where, ": ", text_of(err), trace and "\n" .. trace or "", "\n")
 end
 
 -- * The error of a go block must be taken: by a take, a poll or an alts that gets it, or by cancelling the go block
@@ -2264,7 +2269,7 @@ local function add_member(s, f, ...)
     if not ok and not is_cancellation then
       if err == nil then err = "a go block of the scope raised nil, or had its coroutine closed" end
       if s.raises and s.reason == s.late and err ~= s.late then
-        s.late.message = ("%s; cancelled, it raised: %s"):format(s.late.message, tostring(err))
+        s.late.message = ("%s; cancelled, it raised: %s"):format(s.late.message, text_of(err))
         go.is_heard = true
       elseif not s.raises then
         fail(s, err)
@@ -2417,7 +2422,7 @@ function M.sim.each_seed(n, f, opts)
   local o = expect_options(opts, "sim.each_seed", "leaks")
   for seed = 1, n do
     local ok, err = pcall(M.sim.run, f, { seed = seed, shuffle = true, leaks = o.leaks }, seed)
-    if not ok then error(("with seed %d: %s"):format(seed, tostring(err)), 0) end
+    if not ok then error(("with seed %d: %s"):format(seed, text_of(err)), 0) end
   end
 end
 
@@ -2486,7 +2491,7 @@ function M.sim.explore(f, opts)
     schedules = schedules + 1
     local ok, err, kind = run()
     if not ok then
-      local choices, text = {}, kind .. ": " .. tostring(err):gsub("^deadlock: ", "")
+      local choices, text = {}, kind .. ": " .. text_of(err):gsub("^deadlock: ", "")
       for i = 1, depth do choices[i] = path[i].chosen end
       local lines = with_story(run)
       text = ("sim.explore: %s (schedule %d)\n%s\nTo replay: sim.explore(f, { schedule = %q })"):format(

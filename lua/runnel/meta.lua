@@ -616,7 +616,8 @@ function core.internal.grace(ms) end
 ---@return boolean
 function core.internal.is_well() end
 
----The text of an error: as tostring returns it; for a table without __tostring, its message and its other fields.
+---The text of an error: as tostring returns it; for a table without __tostring, its message and its other fields;
+---for an object whose metamethods raise, that they do.
 ---@param err any
 ---@return string
 function core.internal.error_text(err) end

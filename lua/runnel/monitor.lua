@@ -228,7 +228,7 @@ end
 
 local function report(self, number, ran, done, ...)
   if ran then server_module.result(self.server, number, done, ...)
-  else server_module.result(self.server, number, false, tostring(done)) end
+  else server_module.result(self.server, number, false, internal.error_text(done)) end
 end
 
 -- The read-only commands.
@@ -285,6 +285,7 @@ function monitor.listen(port, opts)
   end
   local program = opts.program or (type(arg) == "table" and arg[0]) or "program"
   if type(program) ~= "string" then error("listen: program: a string expected", 2) end
+  check.no_zero(program, "listen: program")
   local self = { control = opts.control or false, show = show, commands = commands, questions = 0 }
   setmetatable(self, Monitor)
   internal.trace.hold "le" -- first: the watch shows what runs

@@ -73,7 +73,7 @@ local function traceback(err)
     err = is_table and pretty.value(err, pretty.style(COLUMNS)) or ("(error object is a %s value)"):format(type(err))
   end
   -- Removes the prompt's own functions, which are below the chunk.
-  local text = debug.traceback(tostring(err), 2):gsub("\n%s+%[C%]: in %l+ 'xpcall'.*$", "")
+  local text = debug.traceback(core.internal.error_text(err), 2):gsub("\n%s+%[C%]: in %l+ 'xpcall'.*$", "")
   return (text:gsub("(\n\t%[%d+%]:%d+: in )function <%[%d+%]:1>$", "%1main chunk"))
 end
 
@@ -213,6 +213,7 @@ function prompt.listen(path, env)
     local got = path == nil and "nothing" or type(path) == "number" and tostring(path) or "a " .. type(path)
     error("listen: the path of a socket expected, got " .. got, 2)
   end
+  check.no_zero(path, "listen: the path")
   if env ~= nil then check.table(env, "listen: env") end
   local clients, err = listen_private(path)
   if not clients then return nil, err end

@@ -75,7 +75,7 @@ function sim.each_seed(n, f, opts)
   for seed = 1, n do
     local options = { seed = seed, shuffle = true, leaks = opts and opts.leaks }
     local ok, err = current.run(seen, pcall, sim.run, f, options, seed)
-    if not ok then error(("with seed %d: %s"):format(seed, tostring(err)), 0) end
+    if not ok then error(("with seed %d: %s"):format(seed, internal.error_text(err)), 0) end
   end
   local problem = current.impossible(seen)
   if problem then error("sim.each_seed: " .. problem, 2) end

@@ -309,8 +309,7 @@ end
 ---@param opts? runnel.sqlite.Options
 ---@return runnel.sqlite.Database db
 function sqlite.open(path, opts)
-  check.string(path, "the path of a file", "open")
-  if path:find("\0", 1, true) then error("open: the path has a zero byte", 2) end
+  check.path(path, "the path of a file", "open")
   check.options(opts, OPTIONS, "open")
   opts = opts or {}
   local busy = opts.busy_timeout or 5000

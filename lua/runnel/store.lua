@@ -306,7 +306,7 @@ end
 ---@param opts? { busy_timeout?: integer, synchronous?: string, create?: boolean } as for sqlite.open
 ---@return runnel.store.Store store
 function store.open(path, opts)
-  check.string(path, "the path of a file", "open")
+  check.path(path, "the path of a file", "open")
   check.options(opts, OPTIONS, "open")
   local db = sqlite.open(path, opts)
   local self = setmetatable({

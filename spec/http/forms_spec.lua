@@ -111,6 +111,7 @@ describe("req:form", function()
     assert(form_of(MULTIPART, body, { file = function(p)
       if kept then assert.is_nil(kept:read()) end
       raises("save: a path expected, got a number", function() p:save(7) end)
+      raises("save: the path has a zero byte", function() p:save "a\0.png" end)
       kept = p
     end }))
     assert.is_nil(kept:read())
@@ -285,6 +286,9 @@ describe("req:form", function()
     local form, err, status = form_of(MULTIPART, body, { file = function(p) return p:save "/nowhere/x" end })
     assert.same({ nil, 500 }, { form, status })
     assert.match("/nowhere/x", err)
+    local odd = setmetatable({}, { __tostring = function() error("no text", 0) end })
+    form, err, status = form_of(MULTIPART, body, { file = function() return nil, odd end })
+    assert.same({ nil, "(error object whose text cannot be made: no text)", 500 }, { form, err, status })
     assert.equal("mine", select(2, pcall(form_of, MULTIPART, body, { file = function() error("mine", 0) end })))
   end)
 

@@ -64,6 +64,52 @@ describe("uv.list", function()
     assert.is_nil((entries:take()))
   end)
 
+  it("reads each of luv's lists to the end, so that luv frees it, also if the channel closes before", function()
+    local luvs, open = require("runnel.uv.loop").uv, {}
+    local begin, next_entry = luvs.fs_scandir, luvs.fs_scandir_next
+    function luvs.fs_scandir(path, on_end)
+      return begin(path, function(err, list)
+        if list then open[list] = true end
+        on_end(err, list)
+      end)
+    end
+    function luvs.fs_scandir_next(list)
+      local name, kind = next_entry(list)
+      if not name then open[list] = nil end
+      return name, kind
+    end
+    local restored <close> = setmetatable({}, { __close = function() -- luacheck: ignore 211
+      luvs.fs_scandir, luvs.fs_scandir_next = begin, next_entry
+    end })
+    for taken = 0, 4 do
+      local entries = uv.list(dir.path, { deep = true })
+      for _ = 1, taken do entries:take() end
+      entries:close()
+    end
+    stage.rest()
+    assert.is_nil(next(open))
+  end)
+
+  it("keeps nothing of what it has listed", function()
+    assert(os.execute(("cd %s/empty && touch $(seq 1000)"):format(dir.path)))
+    local function list(taken)
+      local entries = uv.list(dir.path .. "/empty")
+      for _ = 1, taken do entries:take() end
+      entries:close()
+    end
+    local function memory()
+      stage.rest()
+      collectgarbage()
+      collectgarbage()
+      return collectgarbage "count"
+    end
+    list(1001)
+    local before = memory()
+    for i = 1, 20 do list(i) end
+    for _ = 1, 10 do list(1001) end
+    assert.is_true(memory() - before < 200, "the names of each listing take 32 KB and more")
+  end)
+
   it("closes the channel with the error if there is no such directory", function()
     for path, problem in pairs { ["/none"] = "^ENOENT: no such file or directory: /none", ["/z.txt"] = "^ENOTDIR" } do
       local value, err = uv.list(path == "/none" and path or dir.path .. path):take()

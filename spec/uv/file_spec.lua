@@ -151,6 +151,13 @@ describe("runnel.uv", function()
       assert.matches("^/dev/zero: a line is longer than 1048576 bytes", select(2, uv.lines("/dev/zero"):take()))
     end)
 
+    both("have any length with the largest integer as max", function()
+      local text = ("x"):rep(200000)
+      local path = uv_stage.path(text)
+      assert.same({ { text } }, { outcome(uv.lines(path, { max = math.maxinteger })) })
+      assert.same({ { text } }, { outcome(uv.lines(path, { max = math.maxinteger, pieces = math.maxinteger })) })
+    end)
+
     both("reject invalid options at the caller's line", function()
       for message, opts in pairs {
         ['unknown option "longest"; known: max, pieces'] = { longest = 1 },

@@ -269,6 +269,16 @@ describe("uv.follow", function()
     assert.same({ nil, path .. ": a line is longer than 4 bytes; the option max allows longer ones" }, { ch:take() })
   end)
 
+  both("gives lines of any length with the largest integer as max", function()
+    local path = uv_stage.path "12"
+    local ch = uv.follow(path, { max = math.maxinteger })
+    append(path, "34\n5")
+    assert.equal("1234", ch:take())
+    append(path, "6\n")
+    assert.equal("56", ch:take())
+    ch:close()
+  end)
+
   it("has go blocks that are named after the call", function()
     local ch = uv.follow(uv_stage.path())
     local here = stage.here(-1)

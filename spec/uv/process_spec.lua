@@ -80,6 +80,13 @@ describe("uv.spawn", function()
     assert.equal("", all(p.stdout))
   end)
 
+  it("gives lines of any length with the largest integer as max", function()
+    local p = shell("printf a; printf 'b\\nc'", { stdout = "lines", max = math.maxinteger })
+    assert.equal("ab", p.stdout:take())
+    assert.equal("c", p.stdout:take())
+    p.exit:take()
+  end)
+
   it("closes lines that are too long with an error", function()
     local p = shell("echo short; yes | tr -d '\\n'", { stdout = "lines", max = 100 })
     assert.equal("short", p.stdout:take())

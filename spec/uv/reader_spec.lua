@@ -78,6 +78,19 @@ describe("uv.reader", function()
     assert.equal("ab", crlf:line(2))
   end))
 
+  it("gives a text and a line of any length with the largest integer as limit", stage.within(function()
+    local function reader() return uv.reader(chunks("ab", "c\nde", "f")) end
+    local r = reader()
+    assert.equal("ab", r:read_until("c\nd", math.maxinteger))
+    assert.equal("ef", r:line(math.maxinteger))
+    r = reader()
+    assert.equal("abc", r:line(math.maxinteger))
+    assert.equal("de", r:read_until("f", math.maxinteger))
+    local lines = {}
+    for line in reader():lines(math.maxinteger) do lines[#lines + 1] = line end
+    assert.same({ "abc", "def" }, lines)
+  end))
+
   it("gives the error with which the source closes, after the bytes before it", stage.within(function()
     local ch = rn.chan(2)
     ch:put "ab"

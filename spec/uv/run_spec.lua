@@ -260,6 +260,8 @@ describe("uv.run", function()
       { { "ls", stderr = true }, 'stderr: "stdout" for the same, false for none, or a file descriptor .*, got true' },
       { { "ls", timeout = -1 }, "timeout: a number of ms expected, got %-1" },
       { { "ls", timeout = "1" }, 'timeout: a number of ms expected, got "1"' },
+      { { "ls", stdout = false, stderr = "stdout", max = 9 },
+        "max: it limits the output, and neither stdout nor stderr is in the result" },
       { { "ls", max = 0 / 0 }, "max: a number of bytes expected, got %-?nan" },
     } do
       local here = stage.here(1)

@@ -494,6 +494,9 @@ describe("runnel.uv", function()
       ["connect: port: an integer .*, got nothing"] = function() uv.connect "localhost" end,
       ["connect: port: an integer .*, got nothing; .* ./::1"] = function() uv.connect "::1" end,
       ["listen: mode: an integer"] = function() uv.listen("x", nil, { mode = "600" }) end,
+      ["listen: mode is for the path of a Unix socket, and there is a port"] = function()
+        uv.listen("127.0.0.1", 0, { mode = 384 })
+      end,
       ["resolve: the name of a host expected, got nothing"] = function() uv.resolve() end,
     } do
       local _, err = pcall(f)

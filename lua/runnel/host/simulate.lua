@@ -28,5 +28,5 @@ return function(chunk, seed, drain, ...)
   end, { seed = seed })
   never:close() -- so that the list of parked go blocks does not include this one
   if failure then return failure end
-  return ok or tostring(err)
+  return ok or core.internal.error_text(err)
 end

@@ -232,7 +232,7 @@ end
 -- ---- the call ----
 
 local function read_options(path, opts)
-  check.string(path, "a path", "download", 4)
+  check.path(path, "a path", "download", 4)
   opts = opts or {}
   local sha256 = opts.sha256
   if sha256 ~= nil and (type(sha256) ~= "string" or #sha256 ~= 64 or sha256:find "%X") then

@@ -298,12 +298,13 @@ end
 ---@param opts? runnel.http.FilesOptions
 ---@return fun(req: runnel.http.Request): integer, table?, any
 function files.files(dir, opts)
-  check.string(dir, "a folder", "files")
+  check.path(dir, "a folder", "files")
   check.options(opts, OPTIONS, "files")
   opts = opts or {}
   if opts.index and (type(opts.index) ~= "string" or opts.index:find "/") then
     error("files: index: the name of a file, or false, expected, got " .. check.describe(opts.index), 2)
   end
+  if opts.index then check.no_zero(opts.index, "files: index") end
   loop.check "files"
   local stat, err = uv.fs_stat(dir)
   if not stat then error("files: " .. loop.message(err, dir), 2) end

@@ -248,6 +248,7 @@ function reverse_proxy.proxy(url, opts)
   check.options(own, OPTIONS, "proxy")
   all.idle = all.idle or nil -- false: no limit
   local _, settings = options.read("proxy", url, all, 2)
+  check.no_zero(url, "proxy: the URL")
   local base = url:match "^[hH][tT][tT][pP][sS]?://[^/?#@%s][^?#@%s]*$"
   if not base then
     error(('proxy: a URL such as "http://127.0.0.1:9000" expected, without a query and a password, got %q'):format(url),

@@ -43,7 +43,8 @@ local kinds = check.kinds
 local OPTIONS <const> = {
   host = true, reuseport = kinds.boolean, tls = true, max = kinds.integer(0), max_header = kinds.integer(256),
   max_connections = kinds.integer(1), max_per_address = kinds.integer(1), max_requests = kinds.integer(1),
-  min_rate = kinds.integer(0), mode = kinds.integer(0), fd = kinds.integer(0), header_timeout = kinds.ms(1),
+  min_rate = kinds.integer(0), mode = kinds.integer(0, tonumber("7777", 8)),
+  fd = kinds.integer(0, check.MOST_DESCRIPTOR), header_timeout = kinds.ms(1),
   idle = kinds.ms(1), timeout = true,
   drain_on_term = kinds.boolean,
 }
@@ -215,7 +216,8 @@ function server.tally(self) return self.core:tally() end
 
 -- Checks where to listen.
 local function check_place(place, opts)
-  if type(place) == "string" and place:find("/", 1, true) and not place:find "[\0:]" then
+  if type(place) == "string" and place:find("/", 1, true) and not place:find(":", 1, true) then
+    check.no_zero(place, "serve: the path", 5)
     for _, name in ipairs { "host", "reuseport" } do
       if opts and opts[name] ~= nil then error(("serve: %s is for a port, not for a Unix socket"):format(name), 4) end
     end
@@ -240,6 +242,7 @@ local function read_options(place, opts)
   if type(settings.host) ~= "string" then
     error("serve: host: an address such as \"0.0.0.0\" expected, got " .. check.article(settings.host), 3)
   end
+  check.no_zero(settings.host, "serve: the host", 4)
   if settings.timeout then check.ms(settings.timeout, 1, "serve: timeout", 4) end
   settings.timeout = settings.timeout or 0
   if not (opts and opts.header_timeout) then

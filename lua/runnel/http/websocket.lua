@@ -253,10 +253,12 @@ local function check_options(opts, level)
     error("websocket: proxy: a string such as \"http://proxy.example:3128\", or \"\" for none, expected, got "
       .. check.describe(proxy), level)
   end
+  if proxy then check.no_zero(proxy, "websocket: proxy", level + 1) end
   local path = opts.unix_socket_path
   if path ~= nil and type(path) ~= "string" then
     error("websocket: unix_socket_path: the path of a Unix socket expected, got " .. check.describe(path), level)
   end
+  if path then check.no_zero(path, "websocket: unix_socket_path", level + 1) end
   return opts, options.read(opts, "websocket", level)
 end
 

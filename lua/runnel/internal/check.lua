@@ -6,6 +6,9 @@ local sign = require "runnel.internal.sign"
 
 local check = {}
 
+-- The largest file descriptor, an int in C.
+check.MOST_DESCRIPTOR = 0x7fffffff
+
 -- The level for `error`: 1 is the check, 2 the function that checks its argument, 3 the line that called it.
 local CALLER = 3
 
@@ -130,6 +133,23 @@ function check.string(value, expected, what, level)
   end
 end
 
+---A string without a zero byte: the system, and libraries in C, would end it there, and use another one.
+---@param value string
+---@param what string the function and the string, as in "read: the path"
+---@param level? integer of the line for the error, if it is another one
+function check.no_zero(value, what, level)
+  if value:find("\0", 1, true) then error(what .. " has a zero byte", level or CALLER) end
+end
+
+---A path: a string without a zero byte.
+---@param expected string what the message calls it, as in "a path"
+---@param level? integer of the line for the error, if it is another one
+function check.path(value, expected, what, level)
+  level = (level or CALLER) + 1
+  check.string(value, expected, what, level)
+  check.no_zero(value, what .. ": the path", level)
+end
+
 ---An integer of at least `least`.
 ---@param level? integer of the line for the error, if it is another one
 function check.integer(value, least, what, level)
@@ -193,9 +213,16 @@ end
 local kinds = { callable = check.callable, table = check.table }
 check.kinds = kinds
 
----An integer of at least `least`.
-function kinds.integer(least)
-  return function(value, what, level) check.integer(value, least, what, level + 1) end
+---An integer of at least `least`, and at most `most`.
+---@param least integer
+---@param most? integer
+function kinds.integer(least, most)
+  return function(value, what, level)
+    check.integer(value, least, what, level + 1)
+    if most and value > most then
+      error(("%s: an integer from %d to %d expected, got %d"):format(what, least, most, value), level)
+    end
+  end
 end
 
 ---A finite number of milliseconds of at least `least`.

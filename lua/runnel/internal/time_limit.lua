@@ -44,7 +44,8 @@ function time_limit.error(what, ms) return timed_out.new(("%s after %s ms"):form
 ---@param err any what it has raised; the same error if it has not caught it
 ---@return runnel.TimedOut late
 function time_limit.raised(late, err)
-  if err ~= late then late.message = ("%s; cancelled, it raised: %s"):format(late.message, tostring(err)) end
+  if err == late then return late end
+  late.message = ("%s; cancelled, it raised: %s"):format(late.message, internal.error_text(err))
   return late
 end
 

@@ -27,7 +27,8 @@ local function blocks()
 end
 
 local function report(err, trace, where)
-  ngx.log(ngx.ERR, "runnel: error in ", where, ": ", tostring(err), trace and "\n" .. trace or "")
+  local text = tostring(select(2, pcall(tostring, err))) -- an object's __tostring may raise
+  ngx.log(ngx.ERR, "runnel: error in ", where, ": ", text, trace and "\n" .. trace or "")
 end
 rn.on_error(rn.on_error(report) or report) -- the program's own comes first
 

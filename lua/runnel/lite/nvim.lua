@@ -20,7 +20,8 @@ rn.host {
 }
 
 local function report(err, trace, where)
-  local text = ("runnel: error in %s: %s\n%s"):format(where, tostring(err), trace or "")
+  -- An object's __tostring may raise.
+  local text = ("runnel: error in %s: %s\n%s"):format(where, tostring(select(2, pcall(tostring, err))), trace or "")
   vim.schedule(function() vim.notify(text, vim.log.levels.ERROR) end)
 end
 rn.on_error(rn.on_error(report) or report) -- the program's own comes first

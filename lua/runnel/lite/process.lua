@@ -46,9 +46,12 @@ end
 ---@return fun(command: string[], opts?: { cwd?: string, env?: string[] }): runnel.Channel<string>
 return function(uv)
   return function(command, opts)
+    opts = opts or {}
+    local words = table.concat(command) .. (opts.cwd or "") .. table.concat(opts.env or {})
+    if words:find("\0", 1, true) then error("lines: the command, cwd or env has a zero byte", 2) end
     local ch, ended, pipe, args = rn.chan(), rn.promise_chan(), uv.new_pipe(false), {}
     for i = 2, #command do args[i - 1] = command[i] end
-    local options = { args = args, stdio = { nil, pipe, 2 }, cwd = opts and opts.cwd, env = opts and opts.env }
+    local options = { args = args, stdio = { nil, pipe, 2 }, cwd = opts.cwd, env = opts.env }
     local process, why
     process, why = uv.spawn(command[1], options, function(status, signal)
       process:close()
@@ -60,9 +63,7 @@ return function(uv)
       ch:close(("%s: %s"):format(command[1], why))
       return ch
     end
-    ch:done():take_async(function()
-      if not process:is_closing() then process:kill "sigterm" end
-    end)
+    ch:done():take_async(function() if not process:is_closing() then process:kill "sigterm" end end)
     rn.go(function()
       local err = copy_lines(pipe, ch)
       pipe:close()

@@ -45,6 +45,7 @@ local FORMS = "ending in .html, .folded or .json"
 ---@return string? path
 ---@return string? problem
 function recorder.check_path(path)
+  if type(path) == "string" and path:find("\0", 1, true) then return nil, "the path has a zero byte" end
   if type(path) == "string" and form_of(path) then return path end
   local got = type(path) == "string" and ("%q"):format(path) or "a " .. type(path)
   return nil, ("the path of a file %s expected, got %s"):format(FORMS, got)

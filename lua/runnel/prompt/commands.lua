@@ -539,7 +539,7 @@ function Commands:run(line)
     return true
   end
   local ok, result = pcall(f, self.ui, rest)
-  if not ok then self.ui.complain(tostring(result)) end
+  if not ok then self.ui.complain(core.internal.error_text(result)) end
   return true, ok and result == true
 end
 

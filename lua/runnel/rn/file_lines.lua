@@ -17,7 +17,7 @@ local inside = package.preload["runnel.host.files"] and require "runnel.host.fil
 ---@return string? bytes nil if there is no such file
 ---@return string? why
 function file.file(path)
-  check.string(path, "a path", "file")
+  check.path(path, "a path", "file")
   if inside then
     local bytes = inside((path:gsub("^%./", "")))
     if bytes then return bytes end

@@ -41,12 +41,12 @@ local TORN = { "torn" }
 -- What is there before any program runs.
 local FOLDERS = { "/", "/tmp", "/run", "/home", "/etc", "/var" }
 
----An absolute path without "." and "..".
+---An absolute path without "." and "..". It ends before a zero byte, as io.open of a real system has it.
 ---@param path string
 ---@return string
 function Disk.absolute(path)
   local parts = {}
-  for part in path:gmatch "[^/]+" do
+  for part in path:match "^[^\0]*":gmatch "[^/]+" do
     if part == ".." then parts[#parts] = nil elseif part ~= "." then parts[#parts + 1] = part end
   end
   return "/" .. table.concat(parts, "/")

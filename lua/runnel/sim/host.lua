@@ -249,7 +249,7 @@ end
 ---@param data string
 function Host:put(path, data)
   sign.own(self, "host", "put")
-  check.string(path, "a path", "put")
+  check.path(path, "a path", "put")
   check.string(data, "the contents", "put")
   self.disk:put(path, data)
 end
@@ -259,7 +259,7 @@ end
 ---@return string? data nil if there is no such file
 function Host:get(path)
   sign.own(self, "host", "get")
-  check.string(path, "a path", "get")
+  check.path(path, "a path", "get")
   return self.disk:get(path)
 end
 

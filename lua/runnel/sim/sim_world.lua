@@ -79,7 +79,8 @@ local HOST_OPTIONS = { restart = check.kinds.ms(0), skew = check.kinds.ms(-syste
 function World:host(name, f, opts)
   sign.own(self, "world", "host")
   check.string(name, "the name of a host", "host")
-  if type(f) ~= "string" then check.callable(f, "host") end
+  check.no_zero(name, "host: the name")
+  if type(f) == "string" then check.no_zero(f, "host: the path of the program") else check.callable(f, "host") end
   check.options(opts, HOST_OPTIONS, "host")
   if self.by_name[name] then error(("host: there is a host %q already"):format(name), 2) end
   local number = self:new_number(name)
@@ -96,6 +97,7 @@ end
 function World:program(name, f)
   sign.own(self, "world", "program")
   check.string(name, "the name of a command", "program")
+  check.no_zero(name, "program: the name")
   check.callable(f, "program")
   self.programs[name] = f
 end
@@ -116,6 +118,7 @@ local NATS_OPTIONS = { restart = check.kinds.ms(0), max_payload = check.kinds.in
 function World:nats(name, opts)
   sign.own(self, "world", "nats")
   check.string(name, "the name of a host", "nats")
+  check.no_zero(name, "nats: the name")
   check.options(opts, NATS_OPTIONS, "nats")
   opts = opts or {}
   if self.by_name[name] then error(("nats: there is a host %q already"):format(name), 2) end

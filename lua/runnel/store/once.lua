@@ -207,7 +207,7 @@ local function compute_or_fail(self, begun, scope, inner, key, step, ...)
   local ok, entry = pcall(compute, self, begun, scope, inner, key, step, ...)
   if ok then return entry end
   if is_cancelled(entry) or problems.is_for_now(entry, self.store.path) then error(entry, 0) end
-  local err = values.encode(entry, "the error") and entry or tostring(entry)
+  local err = values.encode(entry, "the error") and entry or internal.error_text(entry)
   return keep(self, self.store.db, scope, key, step, begun, true, err)
 end
 

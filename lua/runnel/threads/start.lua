@@ -23,7 +23,10 @@ local LONGEST_NAME = 200 -- bytes of a channel's name
 ---@return { code?: string, module?: string }?
 ---@return string
 function start.describe(f)
-  if type(f) == "string" then return { module = f }, f end
+  if type(f) == "string" then
+    if f:find("\0", 1, true) then return nil, "the name of the module has a zero byte" end
+    return { module = f }, f
+  end
   if type(f) ~= "function" then
     return nil, ("a function or the name of a module expected, got %s; pass the function itself and its "
       .. "arguments: f, ..., not f(...)"):format(f == nil and "nothing" or "a " .. type(f))

@@ -214,6 +214,7 @@ function trace.trace(file, options)
   if type(file) ~= "string" or file == "" then
     error("trace: the path of a file, or false, expected, got " .. (file == "" and '""' or check.article(file)), 2)
   end
+  check.no_zero(file, "trace: the path")
   if options ~= nil and type(options) ~= "table" then
     error("trace: a table of options expected, got " .. type(options), 2)
   end

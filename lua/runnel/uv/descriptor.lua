@@ -3,6 +3,7 @@
 ---sockets when they are ready. Luv's own streams would make them non-blocking for every program that shares them.
 
 local core = require "runnel.core"
+local check = require "runnel.internal.check"
 local current = require "runnel.internal.world"
 local guard = require "runnel.internal.guard"
 local loop = require "runnel.uv.loop"
@@ -189,7 +190,9 @@ local descriptor = {}
 
 ---Whether a value may be a file descriptor.
 ---@return boolean
-function descriptor.is_descriptor(value) return math.type(value) == "integer" and value >= 0 end
+function descriptor.is_descriptor(value)
+  return math.type(value) == "integer" and value >= 0 and value <= check.MOST_DESCRIPTOR
+end
 
 ---Wraps the descriptor of an open file.
 ---@param path string

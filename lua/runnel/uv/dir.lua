@@ -15,31 +15,38 @@ local uv = loop.uv
 ---@field type "file"|"directory"|"link"|"fifo"|"socket"|"char"|"block"|"unknown" unknown where the file system does not
 ---say
 
--- Reads a directory. Returns an iterator over names and types, in the order of the names, as libuv sorts them; or nil
--- and the error. Parks.
+-- What luv has found in a directory. Emptied at the end, since luv keeps the callback of fs_scandir for ever.
+local Found = { __close = function(self) self.answers, self.names, self.kinds = nil, nil, nil end }
+
+-- Reads a directory. Returns the names and their types, in the order of the names, as libuv sorts them; or nil and the
+-- error. Parks.
 local function scan(dir)
-  local answers, err, found = core.chan(1), nil, nil
-  local req, problem = uv.fs_scandir(dir, function(e, result)
-    err, found = e, result
-    answers:offer(true)
+  local found <close> = setmetatable({ answers = core.chan(1), err = nil, names = nil, kinds = nil }, Found)
+  local req, problem = uv.fs_scandir(dir, function(err, list)
+    local names, kinds
+    if list then names, kinds = loop.entries(list) end
+    if not found.answers then return end -- the go block has been cancelled
+    found.err, found.names, found.kinds = err, names, kinds
+    found.answers:offer(true)
   end)
   if not req then return nil, loop.message(problem, dir) end
-  answers:take()
-  if err then return nil, loop.message(err, dir) end
-  return function() return uv.fs_scandir_next(found) end
+  found.answers:take()
+  if found.err then return nil, loop.message(found.err, dir) end
+  return found.names, found.kinds
 end
 
 -- Puts the entries of a directory; with `deep` each directory is followed by its own. Returns whether to go on.
 local function list_into(out, dir, deep, is_below)
-  local entries, err = scan(dir)
-  if not entries then
+  local names, kinds = scan(dir)
+  if not names then
+    local err = kinds --[[@as string]]
     if is_below and err:find "^ENOENT" then return true end -- it was removed meanwhile
     out:close(err)
     return false
   end
   local prefix = dir:sub(-1) == "/" and dir or dir .. "/"
-  for name, kind in entries do
-    local path = prefix .. name
+  for i, name in ipairs(names) do
+    local path, kind = prefix .. name, kinds[i]
     if not put_while_open(out, { name = name, path = path, type = kind or "unknown" }) then return false end
     if deep and kind == "directory" and not list_into(out, path, deep, true) then return false end
   end
@@ -61,7 +68,7 @@ local directory = {}
 ---Links are not followed
 ---@return runnel.Channel<runnel.uv.Entry> entries closes with an error if a directory cannot be read
 function directory.list(dir, opts)
-  check.string(dir, "a path", "list: dir")
+  check.path(dir, "a path", "list: dir")
   check.options(opts, OPTIONS, "list")
   local deep = opts and opts.deep
   loop.check "list"

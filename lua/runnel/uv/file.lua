@@ -21,7 +21,11 @@ local O = uv.constants
 local SIZE, MOST = 64 * 1024, 1024 * 1024
 
 local function check_place(where, what)
-  if type(where) == "string" or descriptor.is_descriptor(where) then return end
+  if descriptor.is_descriptor(where) then return end
+  if type(where) == "string" then
+    check.no_zero(where, what .. ": the path", 4)
+    return
+  end
   local got = type(where) == "number" and tostring(where) or check.article(where)
   error(("%s: a path or a file descriptor expected, got %s"):format(what, got), 3)
 end

@@ -202,7 +202,7 @@ local follow = {}
 ---@return runnel.Channel<string> lines without their newlines; closes with an error if the file cannot be read, is not
 ---a regular file, or has a longer line. Close it to stop following.
 function follow.follow(path, opts)
-  check.string(path, "a path", "follow")
+  check.path(path, "a path", "follow")
   check.options(opts, OPTIONS, "follow")
   local last, max = opts and opts.last, opts and opts.max
   loop.check "follow"

@@ -95,7 +95,7 @@ function lines.splitter(out, max, name, unread)
       n = n + 1
       parts[n] = from == 1 and chunk or sub(chunk, from)
       size = size + #parts[n]
-      if size > max + 1 then return too_long(out, max, name, unread) end -- one more than `max`: it may be the "\r"
+      if size - 1 > max then return too_long(out, max, name, unread) end -- the one may be the "\r"
     end
     if unread then unread:done(size) end
     return not out:closed() -- so that an endless line stops, too

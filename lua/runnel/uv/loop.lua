@@ -65,6 +65,20 @@ function loop.close_descriptor(fd, world)
   if world == current.world then loop.uv.fs_close(fd) elseif not world then uv.fs_close(fd) end
 end
 
+---What fs_scandir has found: names, and types where the file system says them. It reads all of it, since luv frees its
+---list only at the end.
+---@param found any luv's
+---@return string[] names
+---@return table<integer, string> kinds
+function loop.entries(found)
+  local names, kinds, next_entry = {}, {}, loop.uv.fs_scandir_next
+  repeat
+    local n = #names + 1
+    names[n], kinds[n] = next_entry(found)
+  until not names[n]
+  return names, kinds
+end
+
 ---Lets an object that uses a handle live as long as the handle is open, if the handle is of a simulated world: there no
 ---finalizer may decide when it is closed.
 ---@param handle any

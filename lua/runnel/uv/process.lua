@@ -110,6 +110,7 @@ local function check_options(options, args)
   if options.cwd ~= nil and type(options.cwd) ~= "string" then
     complain("cwd: a path expected, got %s", describe(options.cwd))
   end
+  if options.cwd and find(options.cwd, "\0", 1, true) then complain "cwd has a zero byte" end
   if options.env ~= nil and type(options.env) ~= "table" then
     complain("env: a table of names and values expected, got %s", describe(options.env))
   end
@@ -133,12 +134,14 @@ end
 local function environment(changes)
   local env = uv.os_environ()
   for name, value in pairs(changes) do
-    if type(name) ~= "string" or name == "" or name:find("[=\0]") then
+    if type(name) ~= "string" or name == "" or name:find("=", 1, true) then
       complain("env: the name of a variable expected, got %s", describe(name))
     end
+    if find(name, "\0", 1, true) then complain("env: the name %s has a zero byte", describe(name)) end
     if value ~= false and type(value) ~= "string" and type(value) ~= "number" then
       complain("env: %s: a string expected, or false to leave it out, got %s", name, describe(value))
     end
+    if value and find(value, "\0", 1, true) then complain("env: %s has a zero byte", name) end
     env[name] = value or nil
   end
   local list = {}

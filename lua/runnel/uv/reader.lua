@@ -9,6 +9,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local descriptor = require "runnel.uv.descriptor"
 local file = require "runnel.uv.file"
 local loop = require "runnel.uv.loop"
 local sign = require "runnel.internal.sign"
@@ -86,8 +87,9 @@ local function put_back(self, text)
   self[self.first] = text
 end
 
--- Finds the delimiter. Returns how many bytes are before it; nil if there is none within `max` bytes, or up to the end.
-local function distance(self, delimiter, max)
+-- Finds the delimiter. Returns how many bytes are before it; nil if there is none in the first `max` bytes and `more`
+-- others, or up to the end. `max` may be the largest integer, so nothing is added to it.
+local function distance(self, delimiter, max, more)
   local i, before, tail, overlap = self.first, 0, "", #delimiter - 1
   while true do
     while i <= self.last do
@@ -103,7 +105,7 @@ local function distance(self, delimiter, max)
       before = before + #part - start + 1
       i = i + 1
     end
-    if before >= max + #delimiter or not fill(self) then return nil end
+    if before - more >= max or not fill(self) then return nil end
   end
 end
 
@@ -153,7 +155,7 @@ function Reader:read_until(delimiter, max)
   if max ~= nil then check.integer(max, 0, "reader:read_until: max") end
   max = max or MAX
   local _ <close> = use(self, "reader:read_until")
-  local n = distance(self, delimiter, max)
+  local n = distance(self, delimiter, max, #delimiter)
   if n and n <= max then
     local text = cut(self, n)
     cut(self, #delimiter)
@@ -174,8 +176,8 @@ function Reader:line(max)
   if max ~= nil then check.integer(max, 0, "reader:line: max") end
   max = max or MAX
   local _ <close> = use(self, "reader:line")
-  local n = distance(self, "\n", max + 1) -- one more: it may be the "\r"
-  if n and n <= max + 1 then
+  local n = distance(self, "\n", max, 2) -- the newline, and one more: it may be the "\r"
+  if n and n - 1 <= max then
     local whole = cut(self, n + 1)
     local line = sub(whole, 1, byte(whole, -2) == 13 and -3 or -2)
     if #line <= max then return line end
@@ -273,8 +275,11 @@ function reader.reader(source)
     return r
   end
   if core.is_chan(source) then return new(source, tostring(source):match "^[^(]*[^( ]" or "the channel") end
-  if type(source) ~= "string" and (math.type(source) ~= "integer" or source < 0) then
-    error("reader: a connection, a path, a file descriptor or a channel expected, got " .. check.article(source), 2)
+  if type(source) == "string" then
+    check.no_zero(source, "reader: the path")
+  elseif not descriptor.is_descriptor(source) then
+    local got = type(source) == "number" and tostring(source) or check.article(source)
+    error("reader: a connection, a path, a file descriptor or a channel expected, got " .. got, 2)
   end
   loop.check "reader"
   local ch = file.read(source)

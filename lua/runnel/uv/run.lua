@@ -67,6 +67,9 @@ local function options_for_spawn(options)
   check_stdin(options.stdin)
   check_output(options.stdout, "stdout")
   check_output(options.stderr, "stderr", "stdout")
+  if options.max and options.stdout ~= nil and options.stderr ~= nil then
+    error("max: it limits the output, and neither stdout nor stderr is in the result", 0)
+  end
   rest.stdin = options.stdin or false
   if type(rest.stdin) == "string" then rest.stdin = channel_with(rest.stdin) end
   return rest

@@ -28,6 +28,7 @@ local function check_place(host, port, what)
     local got = host == "" and '""' or check.article(host)
     error(("%s: a host, or the path of a Unix socket, expected, got %s"):format(what, got), 3)
   end
+  check.no_zero(host, what .. (port and ": the host" or ": the path"), 4)
   if port ~= nil and (math.type(port) ~= "integer" or port < 0 or port > 65535) then
     error(("%s: port: an integer from 0 to 65535 expected, or nothing for a Unix socket, got %s")
       :format(what, tostring(port)), 3)
@@ -274,8 +275,12 @@ end
 ---@field timeout? number with tls: how many ms a handshake may take, default 10000
 ---@field failed? fun(err: string) with tls: is called for each handshake that fails
 
-local LISTEN_OPTIONS = { failed = check.kinds.callable, mode = check.kinds.integer(0), timeout = check.kinds.ms(1),
-  tls = true }
+-- The largest mode of a file, of which the system would drop further bits.
+local MOST_MODE <const> = tonumber("7777", 8)
+
+local LISTEN_OPTIONS = {
+  failed = check.kinds.callable, mode = check.kinds.integer(0, MOST_MODE), timeout = check.kinds.ms(1), tls = true,
+}
 
 -- What the options say of TLS; nil if nothing. Or nil and an error.
 local function handshakes_of(opts)
@@ -302,6 +307,7 @@ function socket.listen(host, port, opts)
   check_place(host, port, "listen")
   check.options(opts, LISTEN_OPTIONS, "listen")
   local mode = opts and opts.mode
+  if mode and port then error("listen: mode is for the path of a Unix socket, and there is a port", 2) end
   loop.check "listen"
   local tls, problem = handshakes_of(opts)
   if problem then return nil, problem end
@@ -327,6 +333,7 @@ end
 ---@return runnel.Channel<string> addresses closes after the last, or with an error
 function socket.resolve(host)
   check.string(host, "the name of a host", "resolve")
+  check.no_zero(host, "resolve: the host")
   loop.check "resolve"
   local out = core.chan()
   guard.started(guard.go_while_open(out, guard.close, out, resolve_into, out, host), "uv.resolve")

@@ -55,11 +55,7 @@ local enter, look
 local function each(self, folder, f)
   local found = uv.fs_scandir(self.root .. "/" .. folder)
   if not found then return end
-  local names, kinds = {}, {}
-  repeat -- to the end, since luv frees the list only then
-    local n = #names + 1
-    names[n], kinds[n] = uv.fs_scandir_next(found)
-  until not names[n]
+  local names, kinds = loop.entries(found)
   for i, name in ipairs(names) do
     if self.is_closed then return end
     f(folder == "" and name or folder .. "/" .. name, kinds[i])

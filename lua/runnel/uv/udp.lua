@@ -41,7 +41,9 @@ local function family_of(address) return address:find(":", 1, true) and "inet6" 
 local function check_place(host, port, what)
   if type(host) ~= "string" or host == "" then
     error(("%s: a host expected, got %s"):format(what, host == "" and '""' or check.article(host)), 3)
-  elseif math.type(port) ~= "integer" or port < 1 or port > 65535 then
+  end
+  check.no_zero(host, what .. ": the host", 4)
+  if math.type(port) ~= "integer" or port < 1 or port > 65535 then
     error(("%s: port: an integer from 1 to 65535 expected, got %s"):format(what, check.describe(port)), 3)
   end
 end
@@ -162,6 +164,12 @@ end
 -- ---- multicast ----
 
 local function set_membership(self, group, interface, how)
+  check.string(group, "the address of a group", how, 4)
+  check.no_zero(group, how .. ": the group", 4)
+  if interface ~= nil then
+    check.string(interface, "an address of this machine", how .. ": interface", 4)
+    check.no_zero(interface, how .. ": the interface", 4)
+  end
   local ok, err = call(self, group, "set_membership", group, interface, how)
   return ok ~= nil, err
 end
@@ -173,8 +181,8 @@ end
 ---@return string? err
 function Udp:join(group, interface)
   sign.own(self, "sock", "join")
-  check.string(group, "the address of a group", "join")
-  return set_membership(self, group, interface, "join")
+  local ok, err = set_membership(self, group, interface, "join")
+  return ok, err -- no tail call: it would hide the caller's line
 end
 
 ---Leaves a group.
@@ -184,8 +192,8 @@ end
 ---@return string? err
 function Udp:leave(group, interface)
   sign.own(self, "sock", "leave")
-  check.string(group, "the address of a group", "leave")
-  return set_membership(self, group, interface, "leave")
+  local ok, err = set_membership(self, group, interface, "leave")
+  return ok, err -- no tail call: it would hide the caller's line
 end
 
 -- ---- the rest ----
@@ -213,9 +221,9 @@ Udp.__close = Udp.close
 function Udp:__tostring() return ("%s: %s%s"):format(Udp.__name, self.name, self.handle and "" or " (closed)") end
 
 local OPTIONS = {
-  host = true, port = check.kinds.integer(0), buffer = check.kinds.integer(1),
+  host = true, port = check.kinds.integer(0), buffer = check.kinds.integer(1, 0x7fffffff),
   broadcast = check.kinds.boolean, reuse = check.kinds.boolean, loopback = check.kinds.boolean,
-  ttl = check.kinds.integer(0),
+  ttl = check.kinds.integer(0, 0x7fffffff),
 }
 
 -- The methods of luv that set some of them.
@@ -250,6 +258,7 @@ function udp.udp(opts)
   if type(host) ~= "string" or host == "" then
     error("udp: host: an address or a name expected, got " .. check.describe(host), 2)
   end
+  check.no_zero(host, "udp: the host")
   if port > 65535 then error("udp: port: an integer from 0 to 65535 expected, got " .. port, 2) end
   loop.check "udp"
   local list, err = { host }, nil

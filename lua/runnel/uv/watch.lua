@@ -80,7 +80,7 @@ local watch = {}
 ---@return runnel.Channel<runnel.uv.Change> changes closes with an error if the path cannot be watched, or nothing is
 ---there now
 function watch.watch(path, opts)
-  check.string(path, "a path", "watch")
+  check.path(path, "a path", "watch")
   check.options(opts, OPTIONS, "watch")
   loop.check "watch"
   local ch = loop.chan(path)

@@ -1,5 +1,6 @@
 ---req:form: the fields of a form, of both kinds that browsers send. Files go to a function as they come.
 
+local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local multipart = require "runnel.http.form.multipart_reader"
@@ -57,7 +58,7 @@ end
 ---@return string? err the reason
 function Part:save(path)
   sign.own(self, "part", "save")
-  check.string(path, "a path", "save")
+  check.path(path, "a path", "save")
   local bytes, err = save.whole(path, function() return self:read() end)
   return bytes, err
 end
@@ -117,7 +118,7 @@ local function read_file(self, reader, name, filename, headers)
     type = headers["content-type"] or "application/octet-stream" }, Part)
   local value, err = self.file(part)
   part.is_over = true
-  if value == nil and err ~= nil then refuse(500, "%s", tostring(err)) end
+  if value == nil and err ~= nil then refuse(500, "%s", core.internal.error_text(err)) end
   add(self, name, value == nil or value)
 end
 

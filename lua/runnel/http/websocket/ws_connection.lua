@@ -226,7 +226,7 @@ end
 
 -- Called when the go block has died.
 local function give_up(self, reason)
-  self.code, self.reason = self.code or LOST, tostring(reason)
+  self.code, self.reason = self.code or LOST, internal.error_text(reason)
   self.input:close(reason)
   release(self)
 end

@@ -8,7 +8,7 @@ local options = {}
 
 local INT_MAX <const> = 0x7fffffff
 
-local function is_string(value) return type(value) == "string" and not value:find "%z", "a string" end
+local function is_string(value) return type(value) == "string", "a string" end
 local function is_boolean(value) return type(value) == "boolean", "true or false" end
 local function is_ms(value)
   return type(value) == "number" and value >= 1 and value <= INT_MAX, "a number of milliseconds, at least 1,"
@@ -72,6 +72,7 @@ end
 -- Checks a URL: returns the problem, or nil. A port, a name and a password may be missing.
 local function complaint(url)
   if type(url) ~= "string" then return "a URL is a string such as \"nats://localhost:4222\"" end
+  if url:find "%z" then return "a URL has no zero bytes" end
   if url:find "[%s%c]" then return "a URL has no spaces (in a password, write %20)" end
   local scheme, _, host = parts_of(url)
   if scheme ~= "" and scheme ~= "nats://" and scheme ~= "tls://" then return "a URL begins with nats:// or tls://" end
@@ -109,8 +110,11 @@ local function servers(url, what, level)
   return list
 end
 
-local function decoded(text)
-  return (text:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end))
+-- A part of the credentials, which the error does not show.
+local function decoded(text, what, level)
+  local plain = text:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end)
+  check.no_zero(plain, what .. ": the user, password or token of the URL", level + 1)
+  return plain
 end
 
 -- Removes the credentials from the URLs: libnats does not decode %-escapes, and shows URLs. URLs with different users
@@ -125,23 +129,24 @@ local function take_users(settings, what, level)
     end
   end
   if not first then return end
+  local function plain(text) return (decoded(text, what, level + 3)) end
   for i, url in ipairs(list) do
     local scheme, user, host = parts_of(url)
     if are_same then
       list[i] = scheme .. host
     elseif user then
       local name, password = user:match "^([^:]*):?(.*)$"
-      name, password = decoded(name), decoded(password)
+      name, password = plain(name), plain(password)
       if name:find "[:/@]" or password:find "[/@]" then
         error(what .. ": of servers with different users, names and passwords cannot have : / and @", level + 1)
       end
-      list[i] = scheme .. decoded(user) .. "@" .. host
+      list[i] = scheme .. plain(user) .. "@" .. host
     end
   end
   if not are_same then return end
   local name, password = first:match "^([^:]*):(.*)$"
-  if name then settings.user, settings.password = decoded(name), decoded(password)
-  else settings.token = decoded(first) end
+  if name then settings.user, settings.password = plain(name), plain(password)
+  else settings.token = plain(first) end
 end
 
 -- ---- options ----
@@ -162,6 +167,7 @@ local function set(settings, key, value, what, level)
     error(("%s: %s expected, got %s"):format(what, expected, SECRET[key] and "another" or check.describe(value)),
       level + 1)
   end
+  if type(value) == "string" then check.no_zero(value, what, level + 2) end
   if FILES[key] or PEM[of_tls] and not is_pem(value) then check_file(value, what, level + 1) end
   settings[key] = value
 end

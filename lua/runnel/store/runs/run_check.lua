@@ -161,9 +161,12 @@ end
 ---registered the names of all runs, and waits
 ---@return runnel.store.RunCheck? result, string? err
 function run_check.check(path, program)
-  check.string(path, "the path of a file", "check")
+  check.path(path, "the path of a file", "check")
   local f, problem = program, nil
-  if type(program) == "string" then f, problem = loadfile(program) end
+  if type(program) == "string" then
+    check.no_zero(program, "check: the path of the program")
+    f, problem = loadfile(program)
+  end
   if not f then return nil, problem end
   check.callable(f, "check: program")
   local stores = require "runnel.store"

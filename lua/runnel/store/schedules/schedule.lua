@@ -195,7 +195,7 @@ local function follow(self)
     local ok, left = pcall(look, self)
     if not ok then
       guard.raise_cancelled(left)
-      local text = ("schedule %s: no run starts for now: %s"):format(self.name, tostring(left))
+      local text = ("schedule %s: no run starts for now: %s"):format(self.name, internal.error_text(left))
       if text ~= told and not store.is_closed then internal.report(text, nil, "schedule " .. self.name) end
       told, left = text, LOOKS_AGAIN
     elseif not left then
