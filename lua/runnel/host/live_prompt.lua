@@ -58,7 +58,7 @@ end
 
 -- The program's prompt, as for lua5.4, or the default. A line without control characters.
 local function prompt_text(own, default)
-  local ok, text = pcall(error_text, own)
+  local ok, text = pcall(tostring, own)
   if own == nil or not ok then return default end
   return (text:gsub("\27%[[%d;]*%a", ""):gsub("%c", " "))
 end

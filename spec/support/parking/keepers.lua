@@ -244,6 +244,8 @@ for name, arguments in pairs { state = {}, pause = { { lasts = 1 } }, resume = {
   end
 end
 
+stores["runs schedule:run_now"] = stores["schedules schedule:run_now"]
+
 for _, page in ipairs { "store", "schedules" } do
   stores[page .. " store:schedule"] = function(s, call)
     local store <close> = s.open()
