@@ -40,10 +40,10 @@ insert or ignore into runnel_consumer(stream, name, subject, next, since, max_pe
 select c.*, s.retention, s.made as stream_made from runnel_stream s
   left join runnel_consumer c on c.stream = s.name and c.name = ?2 where s.name = ?1]]
 
--- How many messages may be claimed: at most %s.
+-- How many messages may be claimed: at most %s; none of a consumer that was deleted and made again since.
 local ROOM <const> = [[coalesce((select case when paused then 0 else max(0, min(%s, max_pending -
   (select count(*) from runnel_delivery where stream = ?1 and consumer = ?2 and holder is not null))) end
-  from runnel_consumer where stream = ?1 and name = ?2), 0)]]
+  from runnel_consumer where stream = ?1 and name = ?2 and made = $MADE), 0)]]
 
 -- The time of the message %s before which it must not be delivered; null if it has none. Another program may have
 -- written any headers.
@@ -88,7 +88,7 @@ local MATCHES <const> = [[
  and runnel_matches(m.subject, (select subject from runnel_consumer where stream = ?1 and name = ?2))]]
 
 local STATE <const> = ([[
-select c.paused, c.resumes, c.asked, c.next, c.next <= s.last as has_new,
+select c.paused, c.resumes, c.asked, c.made, c.next, c.next <= s.last as has_new,
   (select min(due) from runnel_delivery where stream = ?1 and consumer = ?2 and due < $NEVER) as due
 from runnel_consumer c, runnel_stream s where c.stream = ?1 and c.name = ?2 and s.name = ?1]]):gsub("%$NEVER", NEVER)
 
@@ -127,6 +127,7 @@ delete from runnel_worker where stream = ?1 and consumer = ?2 and holder = ?3]]
 ---@field made integer when the stream was made
 ---@field ack_wait integer ms
 ---@field tries? integer
+---@field private since integer when it was made: by that it is known from another one of its name
 ---@field private claims integer how many there have been
 ---@field private claim_sql string
 ---@field private skip_sql string
@@ -167,8 +168,9 @@ function consumer.open(store, stream, name, opts)
   local is_new = IS_NEW .. (row.subject and MATCHES or "")
   return setmetatable({
     store = store, stream = stream, name = name, made = row.stream_made, ack_wait = row.ack_wait, tries = row.tries,
-    paused = row.paused == 1, asked = row.asked, claims = 0,
-    claim_sql = opts.key and AGAIN .. COME or (AGAIN .. NEW .. SKIP .. COME):gsub("%$NEW", is_new),
+    paused = row.paused == 1, asked = row.asked, claims = 0, since = row.made,
+    claim_sql = (opts.key and AGAIN .. COME or AGAIN .. NEW .. SKIP .. COME)
+      :gsub("%$NEW", is_new):gsub("%$MADE", ("%.17g"):format(row.made)),
     skip_sql = SKIP:gsub("%$NEW", is_new),
     order = opts.key and by_key.new(store, stream, name, opts.key, row.subject and MATCHES or "", opts.of_runs),
   }, Consumer)
@@ -234,6 +236,7 @@ end
 function Consumer:state()
   local store, stream, name = self.store, self.stream, self.name
   local state = must(store, "rows", STATE, stream, name)[1]
+  if state and state.made ~= self.since then return nil end
   if state and state.paused == 1 and state.resumes and state.resumes <= store:time() then
     must(store, "exec", RESUME, stream, name, store:time())
     state.paused, state.resumes = 0, nil

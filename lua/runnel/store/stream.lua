@@ -2,6 +2,7 @@
 
 local arguments = require "runnel.queue.stream"
 local check = require "runnel.internal.check"
+local following = require "runnel.store.following"
 local json = require "runnel.json"
 local names = require "runnel.queue.names"
 local problems = require "runnel.store.problems"
@@ -205,17 +206,19 @@ function Stream:replace(id, value)
   return replaced, err
 end
 
+local DELETE <const> = following.NOTE_STREAM .. [[
+delete from runnel_delivery where stream = ?;
+delete from runnel_consumer where stream = ?;
+delete from runnel_id where stream = ?;
+delete from runnel_message where stream = ?;
+delete from runnel_stream where name = ? returning name]]
+
 ---Deletes the stream with its messages and consumers.
 ---@return boolean? deleted, string? err
 function Stream:delete()
   sign.own(self, "stream", "delete")
   local name = self.name
-  local rows, err = self.store:attempt("last", [[
-delete from runnel_delivery where stream = ?;
-delete from runnel_consumer where stream = ?;
-delete from runnel_id where stream = ?;
-delete from runnel_message where stream = ?;
-delete from runnel_stream where name = ? returning name]], name, name, name, name, name)
+  local rows, err = self.store:attempt("last", DELETE, name, self.store:time(), name, name, name, name, name, name)
   if not rows then return nil, err end
   if not rows[1] then return nil, problems.no_stream(name) end
   self.store:ring(name)
