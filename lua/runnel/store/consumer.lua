@@ -6,6 +6,7 @@
 ---Only messages that a program acknowledges itself (a named source) have a lease that ends.
 
 local by_key = require "runnel.store.by_key"
+local clock = require "runnel.store.clock"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local json = require "runnel.json"
@@ -147,9 +148,10 @@ local COLUMNS <const> = { max_running = "max_pending" }
 ---if there is no max_running; `of_runs`: `key` gets the arguments of runs
 ---@return runnel.store.Consumer? consumer, string? err
 function consumer.open(store, stream, name, opts)
-  local ack_wait = opts.ack_wait and math.floor(opts.ack_wait)
+  local ack_wait, tries = clock.setting(opts.ack_wait), clock.setting(opts.tries)
+  local max_running = clock.setting(opts.max_running)
   local rows, err = store:attempt("last", OPEN, stream, name, opts.subject, opts.from or "all",
-    opts.max_running or opts.usual_pending or 1000, ack_wait or 30000, opts.tries, store:time(),
+    max_running or opts.usual_pending or 1000, ack_wait or 30000, tries, store:time(),
     opts.key and by_key.SINCE or nil, stream, name)
   if not rows then return nil, err end
   local row = rows[1]
@@ -157,8 +159,8 @@ function consumer.open(store, stream, name, opts)
   if not row.name then
     return nil, ("the stream %q is a work queue, and has a consumer already"):format(stream)
   end
-  local wrong = problems.difference(row, { subject = opts.subject, max_running = opts.max_running,
-    ack_wait = ack_wait, tries = opts.tries }, COLUMNS)
+  local wrong = problems.difference(row, { subject = opts.subject, max_running = max_running,
+    ack_wait = ack_wait, tries = tries }, COLUMNS)
   if wrong then return nil, ("the consumer %q of %q exists with other settings: %s"):format(name, stream, wrong) end
   if (row.since == by_key.SINCE) ~= (opts.key ~= nil) then
     local has <const> = opts.key and "has not the" or "has the"
@@ -298,7 +300,7 @@ end
 ---@param ms? number
 ---@param priority? integer of the message
 function Consumer:back(seq, ms, priority)
-  local due = self.store:time() + math.floor(ms or 0)
+  local due = self.store:after(ms or 0)
   if (priority or 0) > 0 and not ms then due = -priority end
   later(self, BACK, self.stream, seq, self.name, self.store.holder, due)
 end
@@ -314,7 +316,8 @@ end
 ---Lets the lease of a message end after ack_wait from now. In the background.
 ---@param seq integer
 function Consumer:lease(seq)
-  later(self, LEASE, self.stream, seq, self.name, self.store.holder, self.store:time() + self.ack_wait)
+  later(self, LEASE, self.stream, seq, self.name, self.store.holder,
+    self.store:after(self.ack_wait))
 end
 
 ---The statement that ends a message, and its values: no row is changed if this process does not have it any more.

@@ -1,6 +1,7 @@
 ---store:kv: buckets of keys and values in a store.
 
 local arguments = require "runnel.queue.bucket"
+local clock = require "runnel.store.clock"
 local core = require "runnel.core"
 local following = require "runnel.store.following"
 local problems = require "runnel.store.problems"
@@ -181,7 +182,8 @@ end
 ---@return runnel.store.Bucket? bucket, string? err
 function kv.kv(store, name, opts)
   opts = arguments.check(name, opts)
-  local wanted = { history = opts.history, ttl = opts.max_age and math.floor(opts.max_age), max_value = opts.max_value }
+  local wanted = { history = opts.history, ttl = clock.setting(opts.max_age),
+    max_value = clock.setting(opts.max_value) }
   local rows, err = store:attempt("last", MAKE, name, wanted.history or 1, wanted.ttl, wanted.max_value, name)
   if not rows then return nil, err end
   local difference = problems.difference(rows[1], wanted)

@@ -2,6 +2,7 @@
 
 local arguments = require "runnel.queue.stream"
 local check = require "runnel.internal.check"
+local clock = require "runnel.store.clock"
 local following = require "runnel.store.following"
 local json = require "runnel.json"
 local names = require "runnel.queue.names"
@@ -45,7 +46,9 @@ local function columns_of(opts, what)
     error(what .. ': retention: "limits" or "workqueue" expected, got "interest": only a nats-server has that', 3)
   end
   for name in pairs(NO_EFFECT) do settings[name] = nil end
-  for name in pairs(arguments.TIMES) do settings[name] = settings[name] and math.floor(settings[name]) end
+  for name, value in pairs(settings) do
+    if type(value) == "number" then settings[name] = clock.setting(value) end
+  end
   if settings.max_age == 0 then settings.max_age = nil end
   settings.subjects = settings.subjects and json.encode(json.array(settings.subjects))
   return settings

@@ -25,7 +25,7 @@ local LOOKS_AGAIN <const> = 1000
 -- After how many ms a start is a missed one, for missed = "none".
 local LATE <const> = 60000
 
--- A pause without an end.
+-- A pause without an end; and the longest time from one start to the next.
 local FOR_EVER <const> = 1 << 53
 
 -- How many runs that are done it forgets at a time.
@@ -228,7 +228,7 @@ local PAUSE <const> = { lasts = kinds.ms(1) }
 function Schedule:pause(opts)
   sign.own(self, "schedule", "pause")
   check.options(opts, PAUSE, "pause")
-  local ends = opts and opts.lasts and math.min(self.store:time() + math.ceil(opts.lasts), FOR_EVER) or FOR_EVER
+  local ends = opts and opts.lasts and self.store:after(opts.lasts) or FOR_EVER
   self.store:note_time()
   local ok, err = change(self, "update runnel_schedule set paused = ? where name = ?", ends, self.name)
   return ok, err
@@ -368,8 +368,8 @@ function schedule.schedule(store, name, when, opts, f)
     runs = runs_of(store, name, f, opts),
   }, Schedule)
   local row = { cron = when }
-  local ok, err = store:attempt("exec", MAKE, name, when, opts.every, opts.zone or "UTC", opts.missed or "once",
-    time_of(store, row), store:time(), opts.overlap or "allow")
+  local ok, err = store:attempt("exec", MAKE, name, when, opts.every and math.min(opts.every, FOR_EVER),
+    opts.zone or "UTC", opts.missed or "once", time_of(store, row), store:time(), opts.overlap or "allow")
   if not ok then
     self.runs:stop()
     error("schedule: " .. err, 2)
