@@ -19,7 +19,7 @@ local NO_EFFECT <const> = { storage = true, replicas = true }
 
 local MAKE <const> = [[
 insert or ignore into runnel_stream(name, subjects, retention, discard, max_age, max_messages, max_bytes, max_message,
-  duplicates, description, made) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+  duplicates, description, made) values (?, ?, ?, ?, nullif(?, 0), ?, ?, ?, ?, ?, ?);
 select * from runnel_stream where name = ?]]
 
 ---A stream.
@@ -34,7 +34,7 @@ local Stream = { __name = "stream" }
 Stream.__index = Stream
 Stream.__sign = "stream"
 
--- Settings as the table has them. Errors are for the line that called the caller.
+-- Settings as the table has them, but a `max_age` of 0 for none. Errors are for the line that called the caller.
 local function columns_of(opts, what)
   local settings = arguments.check(opts, what, 3)
   for name in pairs(OF_SERVERS) do
@@ -49,7 +49,7 @@ local function columns_of(opts, what)
   for name, value in pairs(settings) do
     if type(value) == "number" then settings[name] = clock.setting(value) end
   end
-  if settings.max_age == 0 then settings.max_age = nil end
+  if settings.max_age == 0 and opts.max_age > 0 then settings.max_age = 1 end -- less than a ms is not for ever
   settings.subjects = settings.subjects and json.encode(json.array(settings.subjects))
   return settings
 end
@@ -89,6 +89,7 @@ function stream.stream(store, name, opts)
     wanted.retention or "limits", wanted.discard or "old", wanted.max_age, wanted.max_messages, wanted.max_bytes,
     wanted.max_message, wanted.duplicates or 120000, wanted.description, store:time(), name)
   if not rows then return nil, err end
+  if wanted.max_age == 0 then rows[1].max_age = rows[1].max_age or 0 end
   local difference = problems.difference(rows[1], wanted)
   if difference then return nil, ("stream %q exists with other settings: %s"):format(name, difference) end
   return opened(store, rows[1])
@@ -111,7 +112,7 @@ function Stream:change(opts)
   local parts, all = {}, {}
   for column, value in pairs(columns_of(opts, "change")) do
     all[#all + 1] = value
-    parts[#parts + 1] = ("%s = ?%d"):format(column, #all)
+    parts[#parts + 1] = (column == "max_age" and "%s = nullif(?%d, 0)" or "%s = ?%d"):format(column, #all)
   end
   if #parts == 0 then return true end
   local sql = ("update runnel_stream set %s where name = ?%d"):format(table.concat(parts, ", "), #all + 1)
