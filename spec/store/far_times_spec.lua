@@ -1,4 +1,5 @@
--- Times so far away that the tables of a store have none, and numbers that are as large: they are stored as the last one.
+-- Times so far away that the tables of a store have none, and numbers that are as large: they are stored as the last
+-- one.
 
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"

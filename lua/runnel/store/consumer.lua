@@ -316,8 +316,7 @@ end
 ---Lets the lease of a message end after ack_wait from now. In the background.
 ---@param seq integer
 function Consumer:lease(seq)
-  later(self, LEASE, self.stream, seq, self.name, self.store.holder,
-    self.store:after(self.ack_wait))
+  later(self, LEASE, self.stream, seq, self.name, self.store.holder, self.store:after(self.ack_wait))
 end
 
 ---The statement that ends a message, and its values: no row is changed if this process does not have it any more.

@@ -66,7 +66,8 @@ from runnel_stream where name = ?1]]):format(following.NOTES)
 
 local NEXT <const> = [[
 select m.seq, m.subject, m.form, m.value, m.headers, m.priority, m.made, 1 as deliveries, s.last
-from runnel_message m, runnel_stream s where s.name = ?1 and m.stream = ?1 and m.seq >= ?2 and $THERE %s order by m.seq limit ?3]]
+from runnel_message m, runnel_stream s where s.name = ?1 and m.stream = ?1 and m.seq >= ?2 and $THERE %s
+  order by m.seq limit ?3]]
 local function next_of(more) return (NEXT:gsub("%$THERE", following.IS_THERE:format(1, 4)):format(more)) end
 local ALL <const>, MATCHING <const> = next_of "", next_of "and runnel_matches(m.subject, ?5)"
 local IS_THERE <const> = "select 1 from runnel_stream where name = ?1 and " .. following.IS_THERE:format(1, 2)

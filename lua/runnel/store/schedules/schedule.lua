@@ -244,7 +244,7 @@ function Schedule:resume()
 end
 
 -- The last times that `run_now` has given to runs, by the store and the name.
-local given = setmetatable({}, { __mode = "k" })
+local latest = setmetatable({}, { __mode = "k" })
 
 -- The time of a run that starts now, a number; or an error. Later by some ms if runs have that one.
 local function time_now(self)
@@ -252,8 +252,8 @@ local function time_now(self)
   local rows, err = store:attempt("rows", FIND, name)
   if not rows then return err end
   if not rows[1] then return ("there is no schedule %q"):format(name) end
-  local last, time = given[store] or {}, time_of(store, rows[1])
-  given[store] = last
+  local last, time = latest[store] or {}, time_of(store, rows[1])
+  latest[store] = last
   while true do
     local before = last[name] or 0
     if time <= before and before - time < 1000 then time = before + 1 end -- else the clock was set back
