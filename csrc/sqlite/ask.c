@@ -14,6 +14,9 @@ static const char *const kinds[] = {"open", "exec", "rows", "last", "begin", "co
 /* The first value of database:limit. */
 enum { FIRST_OF_LIMIT = 5 };
 
+/* The longest limit, in ms: a hundred years. */
+#define LONGEST_LIMIT 3155760000000.0
+
 /* Copies the string at an index, and a zero byte, to *memory, and moves *memory behind them. Without `memory` the string
    stays where it is. */
 static const char *copy_string(lua_State *L, int at, char **memory, size_t *size) {
@@ -258,7 +261,7 @@ int ask_limit(lua_State *L) {
   Database *db = (Database *)handle_get(L, 1, DATABASE_TYPE);
   size_t size;
   int top = lua_gettop(L);
-  int64_t ms = (int64_t)luaL_checknumber(L, 2);
+  lua_Number ms = luaL_checknumber(L, 2);
   (void)luaL_checkstring(L, 3);
   (void)luaL_checklstring(L, 4, &size);
   if (!db || thread_ends(&db->thread)) return luaL_error(L, "the database is closed");
@@ -266,7 +269,7 @@ int ask_limit(lua_State *L) {
   job->database = (Database *)handle_hold(db);
   job->kind = JOB_LIMIT;
   job->asked = clock_ms();
-  job->ms = ms;
+  job->ms = (int64_t)(ms < LONGEST_LIMIT ? ms : LONGEST_LIMIT);
   job->ref = LUA_NOREF;
   char *memory = copy(L, job, false, FIRST_OF_LIMIT, top, size + 1);
   if (!memory) return luaL_error(L, "not enough memory");

@@ -223,6 +223,11 @@ end
 ---@return integer ms
 function Store:time() return clock.time(self.base) end
 
+---For the library: that time in some ms; far away at the most, since the tables have no later one.
+---@param ms number
+---@return integer ms
+function Store:after(ms) return clock.after(self.base, ms) end
+
 ---For the library: how many ms that is ahead of the clock of the machine.
 ---@return integer ms
 function Store:ahead() return clock.ahead(self.base) end

@@ -3,6 +3,7 @@
 local rn = require "runnel"
 local counts = require "runnel.nats.internal.counts"
 local jetstream = require "runnel.nats.internal.jetstream"
+local names = require "runnel.nats.internal.names"
 local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local restarted = require "spec.support.queue.restarted"
@@ -69,6 +70,28 @@ describe("with limits", function()
       end))
       assert.same({ 1, 1 }, { calls, s:stats().done })
       s:drain()
+    end)
+
+    it("whose dead letter has no room for the headers of a replay stays one, and replay says so", function()
+      stored("words", "short")
+      local before = rn.on_error(function() end)
+      local s <close> = assert(conn:stage("words", 1, function() error "no" end, nil, { name = "out", tries = 1 }))
+      local dead = conn:dead "out"
+      assert.equal(1, patience.wait_until(function() return dead:count() == 1 and 1 end))
+      s:drain()
+      rn.on_error(before)
+      -- One as an older version has written it, or when the server's limit was larger.
+      local headers, size = { ["Runnel-Kind"] = "message", ["Runnel-From"] = "words", ["Runnel-Subject"] = "words" }, 12
+      for name, text in pairs(headers) do size = size + #name + #text + 4 end
+      local large <close> = assert(nats.connect(server.url, { encoding = "raw" }))
+      assert(large:publish(names.dead "out", ("x"):rep(conn.max_payload - size), { headers = headers }))
+      assert(large:flush())
+      assert.equal(2, dead:count())
+      local done, err = dead:replay(2)
+      assert.is_nil(done)
+      assert.matches("^the value takes %d+ bytes, its headers %d+, and the server's limit is %d+", err)
+      assert.equal(2, dead:count())
+      assert.is_true(dead:replay(1))
     end)
 
     it("whose result has no room beside its headers is given up, and not put for ever", function()

@@ -32,6 +32,19 @@ for _, at in ipairs(places) do
       assert.matches('^there is no stream "orders" %(%l+:stream makes one%)', select(2, made:stats()))
     end))
 
+    it("keeps messages for ever with a max_age of 0, also after a change", within(function(place)
+      local owner = place.owner
+      local stream = assert(owner:stream("orders", { max_age = 5000, duplicates = 1000 }))
+      assert.matches("other settings: max_age", select(2, owner:stream("orders", { max_age = 0 })))
+      assert.is_true(stream:change { max_age = 0 })
+      assert(owner:stream("orders", { max_age = 0 }))
+      assert.matches("other settings: max_age", select(2, owner:stream("orders", { max_age = 5000 })))
+      assert.is_true(stream:change { max_age = 6000 })
+      assert(owner:stream("orders", { max_age = 6000 }))
+      assert(owner:stream("new", { max_age = 0 }))
+      assert.matches("other settings: max_age", select(2, owner:stream("new", { max_age = 5000 })))
+    end))
+
     it("has the defaults of the manual: storage, replicas, retention, discard, duplicates", within(function(place)
       local owner = place.owner
       assert(owner:stream "orders")

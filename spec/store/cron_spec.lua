@@ -29,6 +29,15 @@ local function starts(fields, name, after, n)
 end
 
 describe("five fields of cron", function()
+  it("start once in each range with a step that leads out of it, however long", function()
+    for _, step in ipairs { "60", "9223372036854775807", "99999999999999999999", ("9"):rep(400) } do
+      local expected = { "2026-01-01 01:00", "2026-01-01 02:00" }
+      assert.same(expected, starts("*/" .. step .. " * * * *", "UTC", "2026-01-01 00:30", 2), step)
+      assert.same({ "2026-01-01 01:00" }, starts("0 1-9/" .. step .. " * * *", "UTC",
+        "2026-01-01 00:30", 1), step)
+    end
+  end)
+
   it("say what is wrong with them", function()
     for fields, problem in pairs {
       ["* * * *"] = "five fields expected, minute, hour, day of the month, month and day of the week, got 4",
@@ -45,6 +54,8 @@ describe("five fields of cron", function()
       ["1.5 * * * *"] = 'minute: 0 to 59 expected, got "1.5"',
       ["5/15 * * * *"] = "minute: a step needs a range, as 5-59/15, or *",
       ["*/0 * * * *"] = 'minute: a step is a number from 1 on, got "0"',
+      ["*/00 * * * *"] = 'minute: a step is a number from 1 on, got "00"',
+      ["*/1e3 * * * *"] = 'minute: a step is a number from 1 on, got "1e3"',
       ["*/ * * * *"] = 'minute: a step is a number from 1 on, got ""',
       ["0 17-9 * * *"] = "hour: 17-9 ends before it begins",
       ["0 0 30 feb *"] = "no month has this day",

@@ -48,6 +48,17 @@ describe("runs of a store", function()
     raises('it has {"cents":500}, and this call has nil', function() orders:start "17" end)
   end)
 
+  it("take nan for the same argument as nan, since it was stored as that", function()
+    local orders = store:runs "order"
+    for _, id in ipairs { "a number", "in a table" } do
+      local argument = id == "a number" and 0 / 0 or { cents = 0 / 0, of = { -(0 / 0) } }
+      assert(orders:start(id, argument))
+      assert(orders:start(id, argument))
+    end
+    raises("with another argument", function() orders:start("a number", 1) end)
+    raises("with another argument", function() orders:start("in a table", { cents = 0 / 0, of = { 1 } }) end)
+  end)
+
   it("say what is wrong with arguments, at the program's line", function()
     local orders = store:runs "order"
     local r = assert(orders:start "17")

@@ -19,6 +19,32 @@ describe("schedules of a store", function()
 
   local function nothing() end
 
+  it("start a run of its own at each call of run_now, also in one ms, in several processes and in runs", function()
+    local time = 1800000000123
+    store.time = function() return time end
+    local other <close> = stores.open(dir.path .. "/work.db")
+    other.time = store.time
+    local nightly = store:schedule("nightly", { every = 3600000 })
+    local same, ids, times = assert(other:schedule "nightly"), {}, {}
+    for i, schedule in ipairs { nightly, nightly, same, nightly, same } do
+      ids[i] = assert(schedule:run_now()).id
+    end
+    local starter = store:runs("starter", function()
+      local a, b = assert(nightly:run_now()), assert(nightly:run_now())
+      return { a.id, b.id }
+    end)
+    table.move(assert(starter:start(1)):result(), 1, 2, 6, ids)
+    local expected = {}
+    for i = 1, 7 do expected[i] = ("2027-01-15T08:00:00.%03dZ"):format(122 + i) end
+    assert.same(expected, ids)
+    for i, row in ipairs(store.db:rows "select value from runnel_run where name = 'nightly' order by id") do
+      times[i] = tonumber(row.value) - time -- what the function gets agrees with the id
+    end
+    assert.same({ 0, 1, 2, 3, 4, 5, 6 }, times)
+    time = time - 3600000 -- somebody has set the clock
+    assert.equal("2027-01-15T07:00:00.123Z", assert(nightly:run_now()).id)
+  end)
+
   it("say what is wrong with arguments, at the program's line, and leave nothing behind", function()
     for pattern, f in pairs {
       ["schedule: name: letters, digits"] = function() store:schedule("a b", "@daily", nothing) end,

@@ -14,6 +14,7 @@ local wait_for = patience.wait_for
 
 describe("a stream of a store", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
+  local sqlite = require "runnel.sqlite"
   local stores = require "runnel.store"
   local dir, store, reports, handler
 
@@ -47,6 +48,77 @@ describe("a stream of a store", function()
     end
     return false
   end
+
+  it("does not lose a try of a stage while another program holds the file: at the start of a transaction", function()
+    waits.scale(0.02)
+    finally(function() waits.scale(1) end)
+    open { busy_timeout = 1 }
+    local sink, count = stream "words"
+    local holder <close> = sqlite.open(dir.path .. "/work.db")
+    local db, begins, is_held, calls = store.db, rn.chan(1), rn.chan(), 0
+    function db:transaction(...) -- the call begins when the file is held
+      begins:offer(true)
+      is_held:take()
+      self.transaction = nil
+      return self:transaction(...)
+    end
+    local stage = assert(store:stage("words", 1, function() calls = calls + 1 end, nil,
+      { name = "s", tx = true, tries = 1 }))
+    assert(sink:put "one")
+    begins:take()
+    holder:transaction(function(tx)
+      tx:exec "create table other(a)"
+      is_held:close()
+      wait_for(function() return has_reported "another connection has held a lock" end)
+    end)
+    wait_for(function() return stage:stats().done == 1 end)
+    assert.same({ 1, 0, 0, 1 }, { calls, stage:stats().failed, store:dead("s"):count(), count() })
+    assert.is_true(has_reported "a message was handed back: .*another connection has held a lock")
+    stage:stop()
+  end)
+
+  it("does not lose a try of a stage while another program holds the file: in a step with a transaction", function()
+    waits.scale(0.02)
+    finally(function() waits.scale(1) end)
+    open { busy_timeout = 1 }
+    local sink = stream "words"
+    local holder <close> = sqlite.open(dir.path .. "/work.db")
+    local begins, is_held, calls = rn.chan(1), rn.chan(), 0
+    local step = store:once("step", function() calls = calls + 1 end, { tx = true })
+    local stage = assert(store:stage("words", 1, function()
+      begins:offer(true)
+      is_held:take()
+      step(1)
+    end, nil, { name = "s", tries = 1 }))
+    assert(sink:put "one")
+    begins:take()
+    holder:transaction(function(tx)
+      tx:exec "create table other(a)"
+      is_held:close()
+      wait_for(function() return has_reported "another connection has held a lock" end)
+    end)
+    wait_for(function() return stage:stats().done == 1 end)
+    assert.same({ 1, 0, 0 }, { calls, stage:stats().failed, store:dead("s"):count() })
+    stage:stop()
+  end)
+
+  it("does not lose a try of a stage while the disk has no room for what its transaction does", function()
+    waits.scale(0.02)
+    finally(function() waits.scale(1) end)
+    local sink = stream "words"
+    store.db:exec "create table effects(text)"
+    store.db:exec(("pragma max_page_count = %d"):format(store.db:one("pragma page_count").page_count + 10))
+    local stage = assert(store:stage("words", 1, function(text, _, tx)
+      tx:exec("insert into effects values (?)", text:rep(200000))
+    end, nil, { name = "s", tx = true, tries = 1 }))
+    assert(sink:put "x")
+    wait_for(function() return has_reported "database or disk is full" end)
+    store.db:exec "pragma max_page_count = 100000"
+    wait_for(function() return stage:stats().done == 1 end)
+    assert.same({ 0, 0 }, { stage:stats().failed, store:dead("s"):count() })
+    assert.equal(1, store.db:one("select count(*) as n from effects").n)
+    stage:stop()
+  end)
 
   it("that is full refuses messages, and its stage waits with results and dead letters until there is room", function()
     waits.scale(0.02)

@@ -1,7 +1,9 @@
 ---Dead letters: given-up jobs of remote stages and messages of durable stages. Each stage has a stream of them, which
 ---is made with the first one. A letter's body is the value's bytes; the rest is in its headers.
 
+local core = require "runnel.core"
 local counts = require "runnel.queue.count"
+local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
 local letters = require "runnel.queue.dead"
@@ -182,9 +184,13 @@ function Dead:store_again(letter)
   local headers = { ["Runnel-For"] = self.name }
   for name, text in pairs(letter.headers) do headers[name] = text end
   local id = ("replay.%s.%d.%.0f"):format(self.name, letter.sequence, letter.time)
-  local sequence, err = jetstream.store(self.owner, letter.subject, letter.data, {
-    id = id, timeout = patience.letter, encoding = "raw", headers = headers, stream = letter.from, level = 2,
+  local ok, sequence, err = guard.try(jetstream.store, self.owner, letter.subject, letter.data, {
+    id = id, timeout = patience.letter, encoding = "raw", headers = headers, stream = letter.from, level = -1,
   })
+  if not ok then -- it has no room beside these headers
+    guard.raise_cancelled(sequence)
+    return nil, (core.internal.error_text(sequence):gsub("^put: ", ""))
+  end
   if not sequence then return nil, err --[[@as string]] end
   return true
 end

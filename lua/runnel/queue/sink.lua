@@ -87,12 +87,12 @@ local function with_time(self, opts, level)
   if opts.delay ~= nil then
     check.ms(opts.delay, 0, "put: delay", level + 2)
     if at ~= nil then error("put: delay or at expected, got both", level + 1) end
-    at = self:time() + opts.delay
+    at = self:time() + (opts.delay + 0.0) -- as a float, which does not overflow
   elseif at == nil then
     return opts.headers
   else
     check.ms(at, 0, "put: at", level + 2)
-    at = at + self:ahead()
+    at = at + 0.0 + self:ahead()
   end
   local headers = { ["Runnel-At"] = ("%.0f"):format(at) }
   for name, text in pairs(opts.headers or {}) do headers[name] = text end

@@ -41,7 +41,7 @@ stream.TIMES = { max_age = true, duplicates = true }
 ---@field replicas? integer how many servers of a cluster have it: 1 (the default), 3 or 5
 ---@field retention? "limits"|"workqueue"|"interest" when messages go: at the limits below (the default), when they are
 ---acknowledged, or when all consumers have acknowledged them
----@field max_age? number ms
+---@field max_age? number ms; 0: for ever
 ---@field max_messages? integer
 ---@field max_bytes? integer
 ---@field max_message? integer bytes of one message

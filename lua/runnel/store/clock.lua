@@ -25,6 +25,9 @@ clock.TABLE = [[
     seen integer not null);
 ]]
 
+-- The last time that the tables have, in 285,000 years; and the largest number of a setting.
+local LAST <const> = 1 << 53
+
 local FIND <const> = "select base from runnel_clock where boot = ? and typeof(base) = 'integer'"
 
 -- The statements that move times back by ?1 ms, for the tables of results, of streams, of runs, and of order per key.
@@ -106,6 +109,23 @@ end
 function clock.time(base)
   if is_simulation() then return base + math.floor(now()) end
   return base + (lib.clock())
+end
+
+---The time after some ms; one that the tables do not have is the last one.
+---@param base integer
+---@param ms number
+---@return integer ms
+function clock.after(base, ms)
+  if ms >= LAST then return LAST end
+  return math.min(clock.time(base) + math.ceil(ms), LAST)
+end
+
+---A number of ms, or a count, as a setting in the tables.
+---@param value? number
+---@return integer? value
+function clock.setting(value)
+  if not value then return nil end
+  return value >= LAST and LAST or math.floor(value)
 end
 
 ---How many ms the time of a store is ahead of the clock of the machine, since that was set.

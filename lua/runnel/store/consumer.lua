@@ -6,6 +6,7 @@
 ---Only messages that a program acknowledges itself (a named source) have a lease that ends.
 
 local by_key = require "runnel.store.by_key"
+local clock = require "runnel.store.clock"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local json = require "runnel.json"
@@ -40,10 +41,10 @@ insert or ignore into runnel_consumer(stream, name, subject, next, since, max_pe
 select c.*, s.retention, s.made as stream_made from runnel_stream s
   left join runnel_consumer c on c.stream = s.name and c.name = ?2 where s.name = ?1]]
 
--- How many messages may be claimed: at most %s.
+-- How many messages may be claimed: at most %s; none of a consumer that was deleted and made again since.
 local ROOM <const> = [[coalesce((select case when paused then 0 else max(0, min(%s, max_pending -
   (select count(*) from runnel_delivery where stream = ?1 and consumer = ?2 and holder is not null))) end
-  from runnel_consumer where stream = ?1 and name = ?2), 0)]]
+  from runnel_consumer where stream = ?1 and name = ?2 and made = $MADE), 0)]]
 
 -- The time of the message %s before which it must not be delivered; null if it has none. Another program may have
 -- written any headers.
@@ -88,7 +89,7 @@ local MATCHES <const> = [[
  and runnel_matches(m.subject, (select subject from runnel_consumer where stream = ?1 and name = ?2))]]
 
 local STATE <const> = ([[
-select c.paused, c.resumes, c.asked, c.next, c.next <= s.last as has_new,
+select c.paused, c.resumes, c.asked, c.made, c.next, c.next <= s.last as has_new,
   (select min(due) from runnel_delivery where stream = ?1 and consumer = ?2 and due < $NEVER) as due
 from runnel_consumer c, runnel_stream s where c.stream = ?1 and c.name = ?2 and s.name = ?1]]):gsub("%$NEVER", NEVER)
 
@@ -127,6 +128,7 @@ delete from runnel_worker where stream = ?1 and consumer = ?2 and holder = ?3]]
 ---@field made integer when the stream was made
 ---@field ack_wait integer ms
 ---@field tries? integer
+---@field private since integer when it was made: by that it is known from another one of its name
 ---@field private claims integer how many there have been
 ---@field private claim_sql string
 ---@field private skip_sql string
@@ -146,9 +148,10 @@ local COLUMNS <const> = { max_running = "max_pending" }
 ---if there is no max_running; `of_runs`: `key` gets the arguments of runs
 ---@return runnel.store.Consumer? consumer, string? err
 function consumer.open(store, stream, name, opts)
-  local ack_wait = opts.ack_wait and math.floor(opts.ack_wait)
+  local ack_wait, tries = clock.setting(opts.ack_wait), clock.setting(opts.tries)
+  local max_running = clock.setting(opts.max_running)
   local rows, err = store:attempt("last", OPEN, stream, name, opts.subject, opts.from or "all",
-    opts.max_running or opts.usual_pending or 1000, ack_wait or 30000, opts.tries, store:time(),
+    max_running or opts.usual_pending or 1000, ack_wait or 30000, tries, store:time(),
     opts.key and by_key.SINCE or nil, stream, name)
   if not rows then return nil, err end
   local row = rows[1]
@@ -156,8 +159,8 @@ function consumer.open(store, stream, name, opts)
   if not row.name then
     return nil, ("the stream %q is a work queue, and has a consumer already"):format(stream)
   end
-  local wrong = problems.difference(row, { subject = opts.subject, max_running = opts.max_running,
-    ack_wait = ack_wait, tries = opts.tries }, COLUMNS)
+  local wrong = problems.difference(row, { subject = opts.subject, max_running = max_running,
+    ack_wait = ack_wait, tries = tries }, COLUMNS)
   if wrong then return nil, ("the consumer %q of %q exists with other settings: %s"):format(name, stream, wrong) end
   if (row.since == by_key.SINCE) ~= (opts.key ~= nil) then
     local has <const> = opts.key and "has not the" or "has the"
@@ -167,8 +170,9 @@ function consumer.open(store, stream, name, opts)
   local is_new = IS_NEW .. (row.subject and MATCHES or "")
   return setmetatable({
     store = store, stream = stream, name = name, made = row.stream_made, ack_wait = row.ack_wait, tries = row.tries,
-    paused = row.paused == 1, asked = row.asked, claims = 0,
-    claim_sql = opts.key and AGAIN .. COME or (AGAIN .. NEW .. SKIP .. COME):gsub("%$NEW", is_new),
+    paused = row.paused == 1, asked = row.asked, claims = 0, since = row.made,
+    claim_sql = (opts.key and AGAIN .. COME or AGAIN .. NEW .. SKIP .. COME)
+      :gsub("%$NEW", is_new):gsub("%$MADE", ("%.17g"):format(row.made)),
     skip_sql = SKIP:gsub("%$NEW", is_new),
     order = opts.key and by_key.new(store, stream, name, opts.key, row.subject and MATCHES or "", opts.of_runs),
   }, Consumer)
@@ -234,6 +238,7 @@ end
 function Consumer:state()
   local store, stream, name = self.store, self.stream, self.name
   local state = must(store, "rows", STATE, stream, name)[1]
+  if state and state.made ~= self.since then return nil end
   if state and state.paused == 1 and state.resumes and state.resumes <= store:time() then
     must(store, "exec", RESUME, stream, name, store:time())
     state.paused, state.resumes = 0, nil
@@ -295,7 +300,7 @@ end
 ---@param ms? number
 ---@param priority? integer of the message
 function Consumer:back(seq, ms, priority)
-  local due = self.store:time() + math.floor(ms or 0)
+  local due = self.store:after(ms or 0)
   if (priority or 0) > 0 and not ms then due = -priority end
   later(self, BACK, self.stream, seq, self.name, self.store.holder, due)
 end
@@ -311,7 +316,7 @@ end
 ---Lets the lease of a message end after ack_wait from now. In the background.
 ---@param seq integer
 function Consumer:lease(seq)
-  later(self, LEASE, self.stream, seq, self.name, self.store.holder, self.store:time() + self.ack_wait)
+  later(self, LEASE, self.stream, seq, self.name, self.store.holder, self.store:after(self.ack_wait))
 end
 
 ---The statement that ends a message, and its values: no row is changed if this process does not have it any more.

@@ -8,6 +8,29 @@ local internal = core.internal
 
 local following = {}
 
+-- ---- what was deleted ----
+
+-- The names of streams and buckets that were deleted are values of a bucket without a name, for a day: they may be made
+-- again before others look, and then count from 1.
+local NOTE <const> = [[
+insert or ignore into runnel_bucket(name, history, ttl) values ('', 1, 86400000);
+insert into runnel_value(bucket, revision, key, made)
+  select '', last + 1, ?1, ?2 from runnel_bucket where name = '' and exists (%s);
+]]
+
+---The statements that note that a stream, or a bucket, is deleted, if there is one. Their values: what others read of
+---it, as for store:ring, the time, and the name.
+following.NOTE_STREAM = NOTE:format "select 1 from runnel_stream where name = ?3"
+following.NOTE_BUCKET = NOTE:format "select 1 from runnel_bucket where name = ?3"
+
+---The number of the last such note.
+following.NOTES = "coalesce((select last from runnel_bucket where name = ''), 0)"
+
+---A condition: what is read as ?%d was not deleted after the note with the number ?%d.
+following.IS_THERE = "not exists (select 1 from runnel_value where bucket = '' and key = ?%d and revision > ?%d)"
+
+-- ---- a channel ----
+
 -- How often it looks for what other processes have stored, in ms.
 local LOOKS_AGAIN <const> = 100
 

@@ -1,6 +1,7 @@
 ---store:kv: buckets of keys and values in a store.
 
 local arguments = require "runnel.queue.bucket"
+local clock = require "runnel.store.clock"
 local core = require "runnel.core"
 local following = require "runnel.store.following"
 local problems = require "runnel.store.problems"
@@ -39,6 +40,11 @@ select revision, key, form, value, made from runnel_value v where bucket = ?1 an
   order by revision limit ?5]]
 local NO_NEWER <const> = "and revision = (select max(revision) from runnel_value where bucket = ?1 and key = v.key)"
 local EACH <const>, PRESENT <const> = CHANGES:format "", CHANGES:format(NO_NEWER)
+local FOLLOW <const> = CHANGES:format("and " .. following.IS_THERE:format(6, 7))
+local IS_THERE <const> = "select 1 from runnel_bucket where name = ?1 and " .. following.IS_THERE:format(2, 3)
+
+-- What a watch of a bucket reads, as for store:ring.
+local function reads_of(name) return "$KV." .. name end
 
 ---@class runnel.store.Bucket: runnel.Bucket
 ---@field private store runnel.store.Store
@@ -69,7 +75,7 @@ function Bucket:write(what, key, value, revision)
   local rows, err = self.store:attempt("rows", STORE, self.name, key, form, data, self.store:time(), revision)
   if not rows then return nil, err end
   if rows[1] then
-    self.store:ring("$KV." .. self.name)
+    self.store:ring(reads_of(self.name))
     return rows[1].revision
   end
   local last, problem = self:last(key)
@@ -92,14 +98,17 @@ function Bucket:keys()
   return keys
 end
 
+local DESTROY <const> = following.NOTE_BUCKET .. "delete from runnel_value where bucket = ?; "
+  .. "delete from runnel_bucket where name = ? returning name"
+
 ---Deletes the bucket with all values.
 ---@return boolean? deleted, string? err
 function Bucket:destroy()
   sign.own(self, "bucket", "destroy")
-  local rows, err = self.store:attempt("last", "delete from runnel_value where bucket = ?; "
-    .. "delete from runnel_bucket where name = ? returning name", self.name, self.name)
+  local rows, err = self.store:attempt("last", DESTROY, reads_of(self.name), self.store:time(), self.name, self.name,
+    self.name)
   if not rows then return nil, err end
-  self.store:ring("$KV." .. self.name)
+  self.store:ring(reads_of(self.name))
   if not rows[1] then return nil, "bucket not found" end
   return true
 end
@@ -115,23 +124,26 @@ end
 
 -- Puts changes on the channel until it is closed: first `rows`, then those after `at`.
 local function follow(self, out, rows, at)
+  local name, reads, notes = self.name, reads_of(self.name), self.notes
   for i, row in ipairs(rows) do
     if not put_while_open(out, change_of(row, #rows - i)) then return end
   end
   while not out:closed() do
-    local more, err = self.store:attempt("rows", EACH, self.bucket.name, at, self.pattern, self.store:time(), BATCH)
+    local more, err = self.store:attempt("rows", FOLLOW, name, at, self.pattern, self.store:time(), BATCH, reads, notes)
     if not more then error("watch: " .. err, 0) end
     for i, row in ipairs(more) do
       if not put_while_open(out, change_of(row, #more - i)) then return end
       at = row.revision
     end
     if #more == 0 then
-      local there = self.store:attempt("rows", "select 1 from runnel_bucket where name = ?", self.bucket.name)
-      if there and not there[1] then error(("watch: the bucket %q was deleted"):format(self.bucket.name), 0) end
+      local there = self.store:attempt("rows", IS_THERE, name, reads, notes)
+      if there and not there[1] then error(("watch: the bucket %q was deleted"):format(name), 0) end
       following.wait(self)
     end
   end
 end
+
+local INFO <const> = "select last, " .. following.NOTES .. " as notes from runnel_bucket where name = ?"
 
 ---Returns a channel of values and their changes: first the last one of each key; with `from`, all that the
 ---bucket has, or only new ones. Close it to end it.
@@ -144,7 +156,7 @@ function Bucket:watch(pattern, opts)
   pattern, policy = arguments.check_watch(pattern, opts)
   local store, name = self.store, self.name
   -- What comes after this revision is a change; what comes before, a present value.
-  local info, problem = store:attempt("rows", "select last from runnel_bucket where name = ?", name)
+  local info, problem = store:attempt("rows", INFO, name)
   if not info then return nil, problem end
   if not info[1] then return nil, "bucket not found" end
   local rows, at = {}, info[1].last
@@ -155,8 +167,8 @@ function Bucket:watch(pattern, opts)
     if rows[1] then at = math.max(at, rows[#rows].revision) end
   end
   local out = core.chan():name("watch " .. name)
-  local watch = { store = store, bucket = self, pattern = pattern }
-  following.start(watch, "$KV." .. name, "watch", out, follow, rows, at)
+  local watch = { store = store, name = name, pattern = pattern, notes = info[1].notes }
+  following.start(watch, reads_of(name), "watch", out, follow, rows, at)
   return out
 end
 
@@ -170,7 +182,8 @@ end
 ---@return runnel.store.Bucket? bucket, string? err
 function kv.kv(store, name, opts)
   opts = arguments.check(name, opts)
-  local wanted = { history = opts.history, ttl = opts.max_age and math.floor(opts.max_age), max_value = opts.max_value }
+  local wanted = { history = opts.history, ttl = clock.setting(opts.max_age),
+    max_value = clock.setting(opts.max_value) }
   local rows, err = store:attempt("last", MAKE, name, wanted.history or 1, wanted.ttl, wanted.max_value, name)
   if not rows then return nil, err end
   local difference = problems.difference(rows[1], wanted)

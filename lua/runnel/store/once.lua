@@ -4,6 +4,7 @@
 ---(Store.running) or in another process (core.locks), it waits for that call. Then it looks in the table. If there is
 ---no result, it calls the function, and returns when the result is on the disk.
 
+local clock = require "runnel.store.clock"
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local keys = require "runnel.store.keys"
@@ -142,7 +143,7 @@ local function keep(self, statements, scope, key, step, begun, failed, value, in
   local form, data, entry = values.encode(value, failed and "the error" or "the result")
   if not form then internal.raise(("once %s: %s"):format(self.name, data)) end
   local made = self.store:time()
-  local expires = self.expires and made + self.expires or nil
+  local expires = self.expires and self.store:after(self.expires) or nil
   local flag, began = failed and 1 or 0, begun and begun.began
   if began and inner then
     must_keep(self, statements, begun, KEEP_BEGUN_AND_FORGET, began, scope, self.name, key, step, flag, form, data,
@@ -325,7 +326,7 @@ function once.new(store, name, f, opts, tries, pause)
   store.functions[name] = first or { f = f, key = opts.key }
   local self = {
     store = store, name = name, f = f, key = opts.key, errors = opts.errors, tx = opts.tx,
-    expires = opts.max_age and math.floor(opts.max_age),
+    expires = clock.setting(opts.max_age),
     memory = memory_of(store, name), prefix = name .. "\0",
   }
   if tries > 1 or opts.timeout then self.tries = { n = tries, pause = pause, timeout = opts.timeout } end

@@ -1,6 +1,7 @@
 ---The queues of a store for operators, as those of a connection (runnel.nats.queues): the consumers of its streams.
 
 local check = require "runnel.internal.check"
+local clock = require "runnel.store.clock"
 local consumers = require "runnel.store.consumer"
 local core = require "runnel.core"
 local jobs = require "runnel.store.jobs"
@@ -150,7 +151,7 @@ end
 Queue.can_resume = true
 
 function Queue:store_paused(is_paused, ms)
-  local resumes = ms and self.owner:time() + math.ceil(ms)
+  local resumes = ms and self.owner:after(ms)
   if resumes then self.owner:note_time() end
   local ok, err = change(self, "resumes = ?3, paused = ?4", resumes, is_paused and 1 or 0)
   if ok then self.resumes = resumes end
@@ -176,7 +177,7 @@ function Queue:change(opts)
   check.table(opts, "change: options")
   check.options(opts, self.kind == "jobs" and JOBS or MESSAGES, "change")
   for option, value in pairs(opts) do
-    local ok, err = change(self, COLUMNS[option] .. " = ?3", math.floor(value))
+    local ok, err = change(self, COLUMNS[option] .. " = ?3", clock.setting(value))
     if not ok then return nil, err end
   end
   return true

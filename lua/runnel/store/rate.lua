@@ -7,6 +7,9 @@ local core = require "runnel.core"
 
 local rate = {}
 
+-- The longest time, 17 years: the tables have the times of so many calls as TAKE counts.
+local LONGEST <const> = 1 << 39
+
 local PREPARE <const> = [[
 delete from runnel_rate where rowid in (select rowid from runnel_rate where name = ?1 order by at limit
   max(0, (select count(*) from runnel_rate where name = ?1) - ?2));
@@ -41,7 +44,7 @@ function rate.open(store, name, limits)
   local count = limits[1]
   local ok, err = store:attempt("exec", PREPARE, name, count, name, count)
   if not ok then return nil, err end
-  return setmetatable({ store = store, name = name, ms = math.ceil(limits[2]) }, Rate)
+  return setmetatable({ store = store, name = name, ms = math.ceil(math.min(limits[2], LONGEST)) }, Rate)
 end
 
 return rate

@@ -64,8 +64,9 @@ local function shown(form, value)
   return #text <= 200 and text or text:sub(1, 200) .. "..."
 end
 
+-- Whether two values are the same; nan is the same as nan.
 local function is_equal(a, b)
-  if type(a) ~= "table" or type(b) ~= "table" then return a == b end
+  if type(a) ~= "table" or type(b) ~= "table" then return a == b or a ~= a and b ~= b end
   for key, value in pairs(a) do
     if not is_equal(value, b[key]) then return false end
   end

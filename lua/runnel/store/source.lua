@@ -58,24 +58,27 @@ end
 
 -- ---- without a name ----
 
-local FIRST <const> = [[
+local FIRST <const> = ([[
 select case ?2 when 'all' then 1 when 'new' then last + 1
   when 'last' then coalesce((select max(seq) from runnel_message
-    where stream = ?1 and (?3 is null or runnel_matches(subject, ?3))), last + 1) else ?2 end as first
-from runnel_stream where name = ?1]]
+    where stream = ?1 and (?3 is null or runnel_matches(subject, ?3))), last + 1) else ?2 end as first, %s as notes
+from runnel_stream where name = ?1]]):format(following.NOTES)
 
 local NEXT <const> = [[
 select m.seq, m.subject, m.form, m.value, m.headers, m.priority, m.made, 1 as deliveries, s.last
-from runnel_message m, runnel_stream s where s.name = ?1 and m.stream = ?1 and m.seq >= ?2 %s order by m.seq limit ?3]]
-local ALL <const>, MATCHING <const> = NEXT:format "", NEXT:format "and runnel_matches(m.subject, ?4)"
+from runnel_message m, runnel_stream s where s.name = ?1 and m.stream = ?1 and m.seq >= ?2 and $THERE %s
+  order by m.seq limit ?3]]
+local function next_of(more) return (NEXT:gsub("%$THERE", following.IS_THERE:format(1, 4)):format(more)) end
+local ALL <const>, MATCHING <const> = next_of "", next_of "and runnel_matches(m.subject, ?5)"
+local IS_THERE <const> = "select 1 from runnel_stream where name = ?1 and " .. following.IS_THERE:format(1, 2)
 
 -- Puts messages on the channel, from a number on, until it is closed.
 local function read_all(self, out)
-  local at, size, subject = self.first, self.buffer, self.subject
+  local at, size, subject, notes = self.first, self.buffer, self.subject, self.notes
   while true do
     local rows, err
-    if subject then rows, err = self.store:attempt("rows", MATCHING, self.stream, at, size, subject)
-    else rows, err = self.store:attempt("rows", ALL, self.stream, at, size) end
+    if subject then rows, err = self.store:attempt("rows", MATCHING, self.stream, at, size, notes, subject)
+    else rows, err = self.store:attempt("rows", ALL, self.stream, at, size, notes) end
     if not rows then error("source: " .. err, 0) end
     for _, row in ipairs(rows) do
       if not put_while_open(out, messages.new(row, self)) then return end
@@ -83,7 +86,7 @@ local function read_all(self, out)
     end
     if #rows < size then
       if #rows == 0 then
-        local there, why = self.store:attempt("rows", "select 1 from runnel_stream where name = ?", self.stream)
+        local there, why = self.store:attempt("rows", IS_THERE, self.stream, notes)
         if not there then error("source: " .. why, 0) end
         if not there[1] then error(("source: the stream %q was deleted"):format(self.stream), 0) end
       end
@@ -100,6 +103,7 @@ local function unnamed(store, stream, opts)
   local out = chan():name("source " .. stream)
   local self = {
     store = store, stream = stream, subject = opts.subject, buffer = opts.buffer or 64, first = rows[1].first,
+    notes = rows[1].notes,
   }
   following.start(self, stream, "source", out, read_all)
   return out

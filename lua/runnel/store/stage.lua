@@ -4,7 +4,10 @@
 local arguments = require "runnel.queue.stage"
 local by_key = require "runnel.store.by_key"
 local consumers = require "runnel.store.consumer"
+local core = require "runnel.core"
+local hand_back = require "runnel.queue.hand_back"
 local keepers = require "runnel.store.keeper"
+local problems = require "runnel.store.problems"
 local rates = require "runnel.store.rate"
 local schema = require "runnel.store.schema"
 local sinks = require "runnel.store.sink"
@@ -22,9 +25,15 @@ local function results_of(outcome, has_results)
   return list
 end
 
+-- That the file cannot be written for now is no failure of f: the message is handed back.
+local ForNow = { __close = function(self, err)
+  if err ~= nil and problems.is_for_now(err, self.path) then hand_back.hand_back((core.internal.error_text(err))) end
+end }
+
 -- The function that the worker calls: f within a call of `once`, so that calls of `once` in it are its steps.
-local function with_steps(name, f)
+local function with_steps(name, f, for_now)
   return function(value, message)
+    local judged <close> = for_now -- luacheck: ignore 211
     local scope = steps.scope("", "stage " .. name, ("%d"):format(message.sequence))
     local call <close> = steps.enter(scope)
     message.call = call -- whose steps are forgotten when the message ends
@@ -33,8 +42,9 @@ local function with_steps(name, f)
 end
 
 -- The same in a transaction, which stores the results at its end.
-local function with_tx(keeper, f, has_results)
+local function with_tx(keeper, f, has_results, for_now)
   return function(value, message)
+    local judged <close> = for_now -- luacheck: ignore 211
     local outcome
     keeper.consumer.store.db:transaction(function(tx)
       outcome = table.pack(f(value, message, tx))
@@ -91,7 +101,8 @@ function stage.stage(store, from, n, f, to, opts)
   }
   local has_results = out ~= nil
   if opts.key then read.f = by_key.checked(read.f, opts.key) end
-  read.f = opts.tx and with_tx(keeper, read.f, has_results) or with_steps(read.name, read.f)
+  local for_now = setmetatable({ path = store.path }, ForNow)
+  read.f = opts.tx and with_tx(keeper, read.f, has_results, for_now) or with_steps(read.name, read.f, for_now)
   local self, lost = worker.start {
     kind = "stage", n = n, keeper = keeper, task = arguments.task(read, has_results), timeout = options.timeout,
     rate = rate, is_paused = consumer.paused,

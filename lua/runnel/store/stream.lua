@@ -2,6 +2,8 @@
 
 local arguments = require "runnel.queue.stream"
 local check = require "runnel.internal.check"
+local clock = require "runnel.store.clock"
+local following = require "runnel.store.following"
 local json = require "runnel.json"
 local names = require "runnel.queue.names"
 local problems = require "runnel.store.problems"
@@ -17,7 +19,7 @@ local NO_EFFECT <const> = { storage = true, replicas = true }
 
 local MAKE <const> = [[
 insert or ignore into runnel_stream(name, subjects, retention, discard, max_age, max_messages, max_bytes, max_message,
-  duplicates, description, made) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+  duplicates, description, made) values (?, ?, ?, ?, nullif(?, 0), ?, ?, ?, ?, ?, ?);
 select * from runnel_stream where name = ?]]
 
 ---A stream.
@@ -32,7 +34,7 @@ local Stream = { __name = "stream" }
 Stream.__index = Stream
 Stream.__sign = "stream"
 
--- Settings as the table has them. Errors are for the line that called the caller.
+-- Settings as the table has them, but a `max_age` of 0 for none. Errors are for the line that called the caller.
 local function columns_of(opts, what)
   local settings = arguments.check(opts, what, 3)
   for name in pairs(OF_SERVERS) do
@@ -44,8 +46,10 @@ local function columns_of(opts, what)
     error(what .. ': retention: "limits" or "workqueue" expected, got "interest": only a nats-server has that', 3)
   end
   for name in pairs(NO_EFFECT) do settings[name] = nil end
-  for name in pairs(arguments.TIMES) do settings[name] = settings[name] and math.floor(settings[name]) end
-  if settings.max_age == 0 then settings.max_age = nil end
+  for name, value in pairs(settings) do
+    if type(value) == "number" then settings[name] = clock.setting(value) end
+  end
+  if settings.max_age == 0 and opts.max_age > 0 then settings.max_age = 1 end -- less than a ms is not for ever
   settings.subjects = settings.subjects and json.encode(json.array(settings.subjects))
   return settings
 end
@@ -85,6 +89,7 @@ function stream.stream(store, name, opts)
     wanted.retention or "limits", wanted.discard or "old", wanted.max_age, wanted.max_messages, wanted.max_bytes,
     wanted.max_message, wanted.duplicates or 120000, wanted.description, store:time(), name)
   if not rows then return nil, err end
+  if wanted.max_age == 0 then rows[1].max_age = rows[1].max_age or 0 end
   local difference = problems.difference(rows[1], wanted)
   if difference then return nil, ("stream %q exists with other settings: %s"):format(name, difference) end
   return opened(store, rows[1])
@@ -107,7 +112,7 @@ function Stream:change(opts)
   local parts, all = {}, {}
   for column, value in pairs(columns_of(opts, "change")) do
     all[#all + 1] = value
-    parts[#parts + 1] = ("%s = ?%d"):format(column, #all)
+    parts[#parts + 1] = (column == "max_age" and "%s = nullif(?%d, 0)" or "%s = ?%d"):format(column, #all)
   end
   if #parts == 0 then return true end
   local sql = ("update runnel_stream set %s where name = ?%d"):format(table.concat(parts, ", "), #all + 1)
@@ -205,17 +210,19 @@ function Stream:replace(id, value)
   return replaced, err
 end
 
+local DELETE <const> = following.NOTE_STREAM .. [[
+delete from runnel_delivery where stream = ?;
+delete from runnel_consumer where stream = ?;
+delete from runnel_id where stream = ?;
+delete from runnel_message where stream = ?;
+delete from runnel_stream where name = ? returning name]]
+
 ---Deletes the stream with its messages and consumers.
 ---@return boolean? deleted, string? err
 function Stream:delete()
   sign.own(self, "stream", "delete")
   local name = self.name
-  local rows, err = self.store:attempt("last", [[
-delete from runnel_delivery where stream = ?;
-delete from runnel_consumer where stream = ?;
-delete from runnel_id where stream = ?;
-delete from runnel_message where stream = ?;
-delete from runnel_stream where name = ? returning name]], name, name, name, name, name)
+  local rows, err = self.store:attempt("last", DELETE, name, self.store:time(), name, name, name, name, name, name)
   if not rows then return nil, err end
   if not rows[1] then return nil, problems.no_stream(name) end
   self.store:ring(name)

@@ -409,7 +409,7 @@ function Doing:often(what, tries, f, ...)
     if results[1] then return table.unpack(results, 2, results.n) end
     local err = results[2]
     if internal.is_cancelled(err) or n + 1 >= tries.n then error(err, 0) end
-    due = run.work.store:time() + math.ceil(backoff.pause(tries.pause, n + 1))
+    due = run.work.store:after(backoff.pause(tries.pause, n + 1))
     n = run:note_try(of, err, due).n
   end
 end

@@ -102,7 +102,7 @@ local function pause(run, name, key, ms, look, channels)
   local store = run.work.store
   if row and not look and row.expires <= store:time() then return nil end
   local of = { name = name, key = column, text = text, step = step, scope = scope, at = run.at }
-  local deadline = row and row.expires or ms and math.min(store:time() + math.ceil(ms), NEVER - 1) or NEVER
+  local deadline = row and row.expires or ms and store:after(ms) or NEVER
   of.began = row and row.began or store:time()
   run:prepare(of)
   local found = wait(run, of, { deadline = deadline, state = look and "waiting" or "sleeping", channels = channels },

@@ -42,6 +42,9 @@ local FIELDS <const> = {
   { name = "day of the week", least = 0, most = 7, names = numbers(0, "sun mon tue wed thu fri sat") },
 }
 
+-- A step that leads out of each field: a longer one may be no integer.
+local PAST <const> = 60
+
 -- How many days it looks ahead: 29 February may be a Sunday only after 40 years.
 local AHEAD <const> = 366 * 41
 
@@ -71,11 +74,10 @@ local function add(field, set, part)
     to = dash == "-" and number(field, to) or from
     if to == 0 and from > 0 and field.most == 7 then to = 7 end -- up to Sunday
   end
-  if slash == "/" and not (step:find "^%d+$" and tonumber(step) > 0) then
-    error(("a step is a number from 1 on, got %q"):format(step), 0)
-  end
+  local by = slash == "/" and (step:find "^%d+$" and tonumber(step) or 0) or 1
+  if by < 1 then error(("a step is a number from 1 on, got %q"):format(step), 0) end
   if from > to then error(("%s ends before it begins"):format(range), 0) end
-  for n = from, to, slash == "/" and math.tointeger(tonumber(step)) or 1 do set[n] = true end
+  for n = from, to, math.min(by, PAST) do set[n] = true end
 end
 
 -- The set of numbers of a field.

@@ -25,7 +25,7 @@ local LOOKS_AGAIN <const> = 1000
 -- After how many ms a start is a missed one, for missed = "none".
 local LATE <const> = 60000
 
--- A pause without an end.
+-- A pause without an end; and the longest time from one start to the next.
 local FOR_EVER <const> = 1 << 53
 
 -- How many runs that are done it forgets at a time.
@@ -228,7 +228,7 @@ local PAUSE <const> = { lasts = kinds.ms(1) }
 function Schedule:pause(opts)
   sign.own(self, "schedule", "pause")
   check.options(opts, PAUSE, "pause")
-  local ends = opts and opts.lasts and math.min(self.store:time() + math.ceil(opts.lasts), FOR_EVER) or FOR_EVER
+  local ends = opts and opts.lasts and self.store:after(opts.lasts) or FOR_EVER
   self.store:note_time()
   local ok, err = change(self, "update runnel_schedule set paused = ? where name = ?", ends, self.name)
   return ok, err
@@ -243,27 +243,56 @@ function Schedule:resume()
   return ok, err
 end
 
--- The time of a run that starts now, a number; or an error.
+-- The last times that `run_now` has given to runs, by the store and the name.
+local latest = setmetatable({}, { __mode = "k" })
+
+-- The time of a run that starts now, a number; or an error. Later by some ms if runs have that one.
 local function time_now(self)
-  local rows, err = self.store:attempt("rows", FIND, self.name)
+  local store, name = self.store, self.name
+  local rows, err = store:attempt("rows", FIND, name)
   if not rows then return err end
-  if not rows[1] then return ("there is no schedule %q"):format(self.name) end
-  return time_of(self.store, rows[1])
+  if not rows[1] then return ("there is no schedule %q"):format(name) end
+  local last, time = latest[store] or {}, time_of(store, rows[1])
+  latest[store] = last
+  while true do
+    local before = last[name] or 0
+    if time <= before and before - time < 1000 then time = before + 1 end -- else the clock was set back
+    last[name] = time
+    local found, why = store:attempt("rows", "select 1 from runnel_run where name = ? and id = ?", name, id_of(time))
+    if not found then return why end
+    if not found[1] then return time end
+  end
 end
 
----Starts a run now, besides those that are planned. In the function of a run, it is a step, and the time is one, too.
+-- Starts a run of a time, or nothing if there is one. Returns it, or nil and an error; and whether it is new.
+local function start_new(self, time)
+  local store, stream, ref = self.store, table_of.stream(self.name), run_ref.new(self.store, self.name, id_of(time))
+  local form, data = values.encode(time, "the argument")
+  local rows, changes = store:attempt("last", table_of.start(ref, stream, form, data, 0))
+  if not rows then return nil, changes end
+  if changes == 0 and not rows[1] then return nil, ("the stream %q is missing"):format(stream) end
+  if changes > 0 then store:ring(stream) end
+  return ref, nil, changes > 0
+end
+
+---Starts a run now, besides those that are planned, and besides others that this has started in the same ms. In the
+---function of a run, it is a step, and the time is one, too.
 ---@return runnel.store.RunRef? run, string? err
 function Schedule:run_now()
   sign.own(self, "schedule", "run_now")
   local run = table_of.current(self.store)
-  local time
   if run then
-    time = run:value("run_now", self.name, function() return time_now(self) end)
-  else
-    time = time_now(self)
+    local time = run:value("run_now", self.name, function() return time_now(self) end)
+    if type(time) ~= "number" then return nil, time end
+    return self.runs:start(id_of(time), time)
   end
-  if type(time) ~= "number" then return nil, time end
-  return self.runs:start(id_of(time), time)
+  while true do
+    local time = time_now(self)
+    if type(time) ~= "number" then return nil, time end
+    local ref, err, is_new = start_new(self, time)
+    if not ref then return nil, err end
+    if is_new then return ref end -- else another process was quicker
+  end
 end
 
 ---How it is.
@@ -368,8 +397,8 @@ function schedule.schedule(store, name, when, opts, f)
     runs = runs_of(store, name, f, opts),
   }, Schedule)
   local row = { cron = when }
-  local ok, err = store:attempt("exec", MAKE, name, when, opts.every, opts.zone or "UTC", opts.missed or "once",
-    time_of(store, row), store:time(), opts.overlap or "allow")
+  local ok, err = store:attempt("exec", MAKE, name, when, opts.every and math.min(opts.every, FOR_EVER),
+    opts.zone or "UTC", opts.missed or "once", time_of(store, row), store:time(), opts.overlap or "allow")
   if not ok then
     self.runs:stop()
     error("schedule: " .. err, 2)
