@@ -1,7 +1,6 @@
 ---Dead letters: given-up jobs of remote stages and messages of durable stages. Each stage has a stream of them, which
 ---is made with the first one. A letter's body is the value's bytes; the rest is in its headers.
 
-local core = require "runnel.core"
 local counts = require "runnel.queue.count"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
@@ -189,7 +188,7 @@ function Dead:store_again(letter)
   })
   if not ok then -- it has no room beside these headers
     guard.raise_cancelled(sequence)
-    return nil, (core.internal.error_text(sequence):gsub("^put: ", ""))
+    return nil, (tostring(sequence):gsub("^put: ", ""))
   end
   if not sequence then return nil, err --[[@as string]] end
   return true
