@@ -111,6 +111,24 @@ describe("runnel.sqlite", function()
       assert.is_nil(db:one "select * from t where a = 6")
     end)
 
+    it("have the columns that the table has when they run, also when it has changed since they ran last", function()
+      db:exec "insert into t values (1, 'one')"
+      local all = "select * from t"
+      assert.same({ { a = 1, b = "one" } }, db:rows(all))
+      db:exec "alter table t add column c default 3"
+      assert.same({ { a = 1, b = "one", c = 3 } }, db:rows(all))
+      db:exec "alter table t rename column b to name"
+      assert.same({ { a = 1, name = "one", c = 3 } }, db:query(all):list())
+      local other <close> = open()
+      other:exec "drop table t; create table t(name, a); insert into t values ('name', 'a')"
+      assert.same({ { name = "name", a = "a" } }, db:rows(all))
+      other:exec "delete from t; alter table t drop column name"
+      assert.same({}, db:rows(all))
+      assert.same({ { a = "new" } }, db:rows "insert into t values ('new') returning *")
+      db:exec "alter table t add column b default 'b'"
+      assert.same({ { a = "x", b = "b" } }, db:rows "insert into t(a) values ('x') returning *")
+    end)
+
     it("may be pragmas between others that write", function()
       local errors = together(20, function(i)
         if i % 2 == 0 then db:exec "pragma wal_checkpoint" else db:exec("insert into t values (?, 1)", i) end

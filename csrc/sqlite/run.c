@@ -70,12 +70,15 @@ static int bind_all(Job *job, sqlite3_stmt *stmt, bool is_last) {
 
 /* ---- statements ---- */
 
-/* Runs a statement to its end; the rows go to the job if it wants them. Returns SQLite's code. */
+/* Runs a statement to its end; the rows go to the job if it wants them. Returns SQLite's code. Its columns are known only
+   after the first step: if the tables have changed since a kept statement was prepared, SQLite prepares it anew there. */
 static int step_all(Database *db, Job *job, sqlite3_stmt *stmt, bool is_last) {
   bool collects = job->kind == JOB_ROWS || (job->kind == JOB_LAST && is_last);
-  int problem = collects ? rows_begin(job, stmt) : SQLITE_OK, code = SQLITE_DONE;
-  while (problem == SQLITE_OK && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+  int code = sqlite3_step(stmt), problem = SQLITE_OK;
+  if (collects && (code == SQLITE_ROW || code == SQLITE_DONE)) problem = rows_begin(job, stmt);
+  while (problem == SQLITE_OK && code == SQLITE_ROW) {
     if (collects) problem = rows_add(job, stmt);
+    if (problem == SQLITE_OK) code = sqlite3_step(stmt);
   }
   if (code != SQLITE_ROW && code != SQLITE_DONE) {
     connection_blame(db, job, code);
