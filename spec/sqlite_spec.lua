@@ -130,6 +130,29 @@ describe("runnel.sqlite", function()
       assert.same({ { a = "x", b = "b" } }, db:rows "insert into t(a) values ('x') returning *")
     end)
 
+    it("that write and return rows have written nothing if there is no temporary file for the rows", function()
+      dir:write("full.lua", [[
+        local db = require "runnel.sqlite".open "full.db"
+        db:exec "create table t(a)"
+        local files = {}
+        repeat
+          local file = io.open "/dev/null"
+          files[#files + 1] = file
+        until not file
+        local long = ("x"):rep(300000)
+        print(pcall(db.rows, db, "insert into t values (?) returning 1, a", long))
+        print(pcall(db.transaction, db, function(tx)
+          tx:exec "insert into t values ('kept')"
+          print(pcall(tx.rows, tx, "insert into t values (?) returning 2, a", long))
+        end))
+        for _, file in ipairs(files) do file:close() end
+        for _, row in ipairs(db:rows "select a from t") do print(row.a) end
+      ]])
+      local got = process.run(dir.path, "ulimit -n 40; " .. (os.getenv "LUA" or "lua5.4") .. " full.lua")
+      local problem = "false\trows: full.db: cannot write a temporary file, in: insert into t values (?) returning %d, a\n"
+      assert.same({ out = problem:format(1) .. problem:format(2) .. "true\nkept\n", err = "", status = 0 }, got)
+    end)
+
     it("may be pragmas between others that write", function()
       local errors = together(20, function(i)
         if i % 2 == 0 then db:exec "pragma wal_checkpoint" else db:exec("insert into t values (?, 1)", i) end

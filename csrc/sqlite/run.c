@@ -146,6 +146,15 @@ static int leave(Database *db, Begin begin, int code) {
   return code;
 }
 
+/* Runs a prepared statement that writes, and whose rows are wanted. SQLite has written all before the first row comes, for
+   which there may be no memory, or no temporary file: then all is undone. */
+static int run_returning(Database *db, Job *job, sqlite3_stmt *stmt, Begin begin) {
+  int code = enter(db, job, begin);
+  if (code == SQLITE_OK) return leave(db, begin, run_one(db, job, stmt, true, begin_nothing));
+  statement_put(db, stmt);
+  return code;
+}
+
 /* Runs several statements: all of them, or none. Pragmas and similar statements are not part of the transaction. */
 static int run_script(Database *db, Job *job, Begin begin) {
   if (job->is_many) {
@@ -286,7 +295,10 @@ void run_statements(Database *db, Job *job, Begin begin) {
     statement_put(db, stmt);
     code = run_script(db, job, begin);
   } else if (code == SQLITE_OK) {
-    code = job->is_many ? run_many(db, job, stmt, begin) : run_one(db, job, stmt, true, begin);
+    bool is_returning = begin && stmt && sqlite3_column_count(stmt) > 0 && !sqlite3_stmt_readonly(stmt);
+    code = job->is_many   ? run_many(db, job, stmt, begin)
+           : is_returning ? run_returning(db, job, stmt, begin)
+                          : run_one(db, job, stmt, true, begin);
   }
   if (code != SQLITE_OK) return;
   db->locked_since = 0;
