@@ -26,6 +26,10 @@ void budget_release(Budget *budget) {
   if (budget && atomic_fetch_sub_explicit(&budget->holds, 1, memory_order_acq_rel) == 1) free(budget);
 }
 
+bool budget_has(const Budget *budget, size_t bytes) {
+  return !budget || bytes <= atomic_load_explicit(&budget->left, memory_order_relaxed);
+}
+
 /* Takes so many bytes, unless that is too much. */
 static bool take(Budget *budget, size_t bytes) {
   size_t left = atomic_load_explicit(&budget->left, memory_order_relaxed);

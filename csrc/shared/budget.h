@@ -15,6 +15,9 @@ Budget *budget_hold(Budget *budget);
 /* Removes a hold. The last one frees it. Any thread. */
 void budget_release(Budget *budget);
 
+/* Whether it has so many bytes left now. Any thread. */
+bool budget_has(const Budget *budget, size_t bytes);
+
 /* Takes so many bytes, together with a hold, unless that is too much; gives them back. Any thread. */
 bool budget_take(Budget *budget, size_t bytes);
 void budget_give(Budget *budget, size_t bytes);

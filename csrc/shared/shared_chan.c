@@ -55,24 +55,44 @@ static void wake_last(SharedChan *chan) {
   after_finish(&after);
 }
 
-void shared_chan_release(SharedChan *chan) {
+void shared_chan_let_go(SharedChan *chan, SharedChan **unheld) {
   if (atomic_fetch_sub(&chan->holds, 1) == 2) wake_last(chan);
   if (atomic_fetch_sub_explicit(&chan->memory, 1, memory_order_acq_rel) > 1) return;
+  chan->next = *unheld;
+  *unheld = chan;
+}
+
+/* Frees a channel; those that then nothing holds are added to the list. */
+static void free_one(SharedChan *chan, SharedChan **unheld) {
   while (chan->returned) {
     SharedReturn *first = chan->returned;
     chan->returned = first->next;
-    shared_value_drop(&first->value);
+    shared_value_let_go(&first->value, unheld);
     free(first);
   }
   while (chan->buf.count) {
-    shared_value_drop(&chan->slots[chan->buf.head]);
+    shared_value_let_go(&chan->slots[chan->buf.head], unheld);
     buffer_advance(&chan->buf);
   }
-  shared_value_drop(&chan->reason);
+  shared_value_let_go(&chan->reason, unheld);
   (void)pthread_mutex_destroy(&chan->lock);
   if (chan->slots) budget_give(chan->budget, chan->buf.limit * sizeof(SharedValue));
   free(chan->slots);
   cache_free(chan);
+}
+
+void shared_chan_free(SharedChan *unheld) {
+  while (unheld) {
+    SharedChan *chan = unheld;
+    unheld = chan->next;
+    free_one(chan, &unheld);
+  }
+}
+
+void shared_chan_release(SharedChan *chan) {
+  SharedChan *unheld = NULL;
+  shared_chan_let_go(chan, &unheld);
+  shared_chan_free(unheld);
 }
 
 uint32_t shared_chan_holds(const SharedChan *chan) { return atomic_load(&chan->holds); }

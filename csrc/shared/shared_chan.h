@@ -25,6 +25,12 @@ SharedChan *shared_chan_new(BufferKind kind, uint32_t limit, Budget *budget);
 SharedChan *shared_chan_hold(SharedChan *chan);
 void shared_chan_release(SharedChan *chan);
 
+/* Drops a hold, in two steps: the last one adds the channel to a list, and shared_chan_free frees all channels of a list,
+   and those that then nothing holds. A buffer may have a channel whose buffer has another one, and so on, as many as a
+   program likes: freeing one within the other would need a stack as deep. */
+void shared_chan_let_go(SharedChan *chan, SharedChan **unheld);
+void shared_chan_free(SharedChan *unheld);
+
 /* Holds on the channel: of states, of values on their way, of packed tables. */
 uint32_t shared_chan_holds(const SharedChan *chan);
 

@@ -31,6 +31,7 @@ struct SharedChan {
   atomic_uint holds;      /* of all states and threads that may use the channel */
   atomic_uint memory;     /* holds, and threads that are about to drop theirs; the last one frees the channel */
   uint64_t id;            /* constant */
+  SharedChan *next;       /* in a list of channels to be freed */
   char name[SHARED_NAME_MAX + 1];
 };
 

@@ -37,12 +37,19 @@ bool shared_value_set_string(SharedValue *value, const char *bytes, size_t size,
   return true;
 }
 
-void parcel_release(Parcel *parcel) {
+/* Removes a hold; channels that nothing holds any more are added to a list. */
+static void let_go(Parcel *parcel, SharedChan **unheld) {
   if (atomic_fetch_sub_explicit(&parcel->holds, 1, memory_order_acq_rel) > 1) return;
-  for (uint32_t i = 0; i < parcel->nchans; i++) shared_chan_release(parcel->chans[i]);
+  for (uint32_t i = 0; i < parcel->nchans; i++) shared_chan_let_go(parcel->chans[i], unheld);
   free(parcel->chans);
   budget_give(parcel->budget, sizeof(Parcel) + parcel->size);
   free(parcel);
+}
+
+void parcel_release(Parcel *parcel) {
+  SharedChan *unheld = NULL;
+  let_go(parcel, &unheld);
+  shared_chan_free(unheld);
 }
 
 SharedValue shared_value_copy(const SharedValue *value) {
@@ -54,9 +61,15 @@ SharedValue shared_value_copy(const SharedValue *value) {
   return *value;
 }
 
-void shared_value_drop(SharedValue *value) {
+void shared_value_let_go(SharedValue *value, SharedChan **unheld) {
   SharedKind kind = (SharedKind)value->kind;
   value->kind = SHARED_NIL;
-  if (kind == SHARED_LONG || kind == SHARED_PACKED) parcel_release(value->as.parcel);
-  else if (kind == SHARED_CHAN) shared_chan_release(value->as.chan);
+  if (kind == SHARED_LONG || kind == SHARED_PACKED) let_go(value->as.parcel, unheld);
+  else if (kind == SHARED_CHAN) shared_chan_let_go(value->as.chan, unheld);
+}
+
+void shared_value_drop(SharedValue *value) {
+  SharedChan *unheld = NULL;
+  shared_value_let_go(value, &unheld);
+  shared_chan_free(unheld);
 }

@@ -66,4 +66,7 @@ SharedValue shared_value_copy(const SharedValue *value);
 /* Releases what the value holds. It is SHARED_NIL then. */
 void shared_value_drop(SharedValue *value);
 
+/* The same; a channel that nothing holds any more is added to a list, for shared_chan_free. */
+void shared_value_let_go(SharedValue *value, struct SharedChan **unheld);
+
 #endif

@@ -101,13 +101,18 @@ static void run_begin(Database *db, Job *job) {
   if (!settle(db, job)) return;
   int code = connection_do(db, "begin immediate");
   if (code != SQLITE_OK) connection_blame(db, job, code);
-  database_lock(db);
-  bool is_wanted = !atomic_load(&job->is_cancelled); /* under the lock: see `end_transaction` in ask.c */
-  if (is_wanted && code == SQLITE_OK) db->tx = job->tx;
-  database_unlock(db);
   db->is_tx_over = false;
-  if (!is_wanted && code == SQLITE_OK) (void)connection_do(db, "rollback");
-  tell(db, job);
+  database_lock(db);
+  bool is_wanted = !atomic_load(&job->is_cancelled);
+  if (is_wanted && code == SQLITE_OK) db->tx = job->tx;
+  if (is_wanted) list_append(&db->done, &job->link); /* at once: `end_transaction` in ask.c moves it to another list */
+  database_unlock(db);
+  if (is_wanted) {
+    events_add(&db->events, db, 1);
+  } else {
+    if (code == SQLITE_OK) (void)connection_do(db, "rollback");
+    tell(db, job);
+  }
 }
 
 static void run_end(Database *db, Job *job) {

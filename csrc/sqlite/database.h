@@ -297,7 +297,8 @@ void run_statements(Database *db, Job *job, Begin begin);
 /* Adds the statement's row to a job; returns SQLite's code. The thread that works. */
 int rows_add(Job *job, sqlite3_stmt *stmt);
 
-/* Call it before the first row of a statement: stores the names of its columns. The thread that works. */
+/* Call it after the first step of a statement, and before its first row is added: stores the names of its columns. The
+   thread that works. */
 int rows_begin(Job *job, sqlite3_stmt *stmt);
 
 /* Call it after the last row: prepares the pages for reading. The thread that works. */

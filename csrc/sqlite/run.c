@@ -70,12 +70,15 @@ static int bind_all(Job *job, sqlite3_stmt *stmt, bool is_last) {
 
 /* ---- statements ---- */
 
-/* Runs a statement to its end; the rows go to the job if it wants them. Returns SQLite's code. */
+/* Runs a statement to its end; the rows go to the job if it wants them. Returns SQLite's code. Its columns are known only
+   after the first step: if the tables have changed since a kept statement was prepared, SQLite prepares it anew there. */
 static int step_all(Database *db, Job *job, sqlite3_stmt *stmt, bool is_last) {
   bool collects = job->kind == JOB_ROWS || (job->kind == JOB_LAST && is_last);
-  int problem = collects ? rows_begin(job, stmt) : SQLITE_OK, code = SQLITE_DONE;
-  while (problem == SQLITE_OK && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+  int code = sqlite3_step(stmt), problem = SQLITE_OK;
+  if (collects && (code == SQLITE_ROW || code == SQLITE_DONE)) problem = rows_begin(job, stmt);
+  while (problem == SQLITE_OK && code == SQLITE_ROW) {
     if (collects) problem = rows_add(job, stmt);
+    if (problem == SQLITE_OK) code = sqlite3_step(stmt);
   }
   if (code != SQLITE_ROW && code != SQLITE_DONE) {
     connection_blame(db, job, code);
@@ -140,6 +143,15 @@ static int leave(Database *db, Begin begin, int code) {
   if (!begin || sqlite3_get_autocommit(db->connection)) return code; /* SQLite may have rolled everything back */
   if (code != SQLITE_OK) (void)connection_do(db, "rollback to script");
   (void)connection_do(db, "release script");
+  return code;
+}
+
+/* Runs a prepared statement that writes, and whose rows are wanted. SQLite has written all before the first row comes, for
+   which there may be no memory, or no temporary file: then all is undone. */
+static int run_returning(Database *db, Job *job, sqlite3_stmt *stmt, Begin begin) {
+  int code = enter(db, job, begin);
+  if (code == SQLITE_OK) return leave(db, begin, run_one(db, job, stmt, true, begin_nothing));
+  statement_put(db, stmt);
   return code;
 }
 
@@ -283,7 +295,10 @@ void run_statements(Database *db, Job *job, Begin begin) {
     statement_put(db, stmt);
     code = run_script(db, job, begin);
   } else if (code == SQLITE_OK) {
-    code = job->is_many ? run_many(db, job, stmt, begin) : run_one(db, job, stmt, true, begin);
+    bool is_returning = begin && stmt && sqlite3_column_count(stmt) > 0 && !sqlite3_stmt_readonly(stmt);
+    code = job->is_many   ? run_many(db, job, stmt, begin)
+           : is_returning ? run_returning(db, job, stmt, begin)
+                          : run_one(db, job, stmt, true, begin);
   }
   if (code != SQLITE_OK) return;
   db->locked_since = 0;

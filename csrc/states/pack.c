@@ -26,9 +26,11 @@ typedef struct Packing {
   const char *name; /* what the message calls the value */
 } Packing;
 
-/* Makes room for `n` more bytes; false when memory runs out. */
+/* Makes room for `n` more bytes; false when memory runs out, or when there are more bytes than a parcel may have: a table
+   that contains the same one several times may be far larger than what it takes in Lua. */
 static bool reserve_slowly(Packer *p, size_t n) {
-  char *bytes = n <= SIZE_MAX - p->size ? (char *)grow(p->bytes, &p->capacity, p->size + n, 1) : NULL;
+  bool may = n <= SIZE_MAX - p->size && budget_has(p->budget, p->size + n);
+  char *bytes = may ? (char *)grow(p->bytes, &p->capacity, p->size + n, 1) : NULL;
   if (bytes) p->bytes = bytes;
   return bytes != NULL;
 }
@@ -251,9 +253,23 @@ static bool is_list(lua_State *L, int at, lua_Integer n) {
   return keys == n;
 }
 
+/* Whether the keys that lua_next gives are 1, 2, 3 and so on. */
+static bool is_in_order(lua_State *L, int at) {
+  lua_Integer n = 0;
+  lua_pushnil(L);
+  while (lua_next(L, at)) {
+    lua_pop(L, 1);
+    if (lua_isinteger(L, -1) && lua_tointeger(L, -1) == ++n) continue;
+    lua_pop(L, 1);
+    return false;
+  }
+  return true;
+}
+
 /* Packs the values of an array in one pass: as long as the keys that lua_next gives are 1, 2, 3 and so on, which they
    are where Lua keeps them as an array. Sets `n` to their number; or to -1 where it is not one, or not in that order.
-   Looks at all keys before it packs a nested table, so that no table is packed twice. */
+   Looks at all keys before it packs a nested table, so that no table is packed twice: one at a depth of 50 would be
+   packed 2^50 times. */
 static bool pack_array(const Packing *g, const Level *level, int at, lua_Integer *n) {
   lua_State *L = g->L;
   bool nested = false;
@@ -263,7 +279,7 @@ static bool pack_array(const Packing *g, const Level *level, int at, lua_Integer
     bool is_next = lua_isinteger(L, -2) && lua_tointeger(L, -2) == *n + 1;
     if (is_next && !nested && lua_istable(L, -1)) {
       nested = true;
-      is_next = is_list(L, at, (lua_Integer)lua_rawlen(L, at));
+      is_next = is_in_order(L, at);
     }
     if (!is_next) {
       lua_pop(L, 2);

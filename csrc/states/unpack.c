@@ -10,6 +10,7 @@ typedef struct Unpacking {
   lua_State *L;
   const unsigned char *at;  /* the next byte */
   const unsigned char *end; /* behind the last */
+  size_t values;            /* that the tables may still have which have not begun: each has a byte at least */
   const Unpacker *u;
 } Unpacking;
 
@@ -32,8 +33,15 @@ static const char *unpack_string(Unpacking *g, uint64_t n) {
   return NULL;
 }
 
+/* Whether a table may have so many values: so nothing large is made for nothing, however the tables are nested. */
+static bool may_have(Unpacking *g, uint64_t n) {
+  if (n > g->values || n > left(g)) return false;
+  g->values -= (size_t)n;
+  return true;
+}
+
 static const char *unpack_array(Unpacking *g, uint64_t n, int depth) {
-  if (left(g) < n) return CUT_SHORT; /* each value has a byte at least: so nothing large is made for nothing */
+  if (!may_have(g, n)) return CUT_SHORT;
   lua_createtable(g->L, (int)(n < 1 << 20 ? n : 1 << 20), 0);
   for (uint64_t i = 1; i <= n; i++) {
     const char *wrong = unpack(g, depth);
@@ -44,7 +52,7 @@ static const char *unpack_array(Unpacking *g, uint64_t n, int depth) {
 }
 
 static const char *unpack_map(Unpacking *g, uint64_t n, int depth) {
-  if (left(g) / 2 < n) return CUT_SHORT;
+  if (!may_have(g, 2 * n)) return CUT_SHORT;
   lua_createtable(g->L, 0, (int)(n < 1 << 16 ? n : 1 << 16));
   for (uint64_t i = 0; i < n; i++) {
     const char *wrong = unpack(g, depth);
@@ -157,7 +165,7 @@ static const char *unpack(Unpacking *g, int depth) {
 }
 
 const char *unpack_bytes(lua_State *L, const char *bytes, size_t size, const Unpacker *unpacker) {
-  Unpacking g = {L, (const unsigned char *)bytes, (const unsigned char *)bytes + size, unpacker};
+  Unpacking g = {L, (const unsigned char *)bytes, (const unsigned char *)bytes + size, size, unpacker};
   int top = lua_gettop(L);
   const char *wrong = unpack(&g, 0);
   if (!wrong && g.at != g.end) wrong = "the packed value is followed by other bytes";

@@ -1,4 +1,5 @@
 -- Values as bytes and back, as modules that send them to other machines use it. tests/shared/pack.c tests the format.
+local process = require "spec.support.process"
 local rn = require "runnel"
 local internal = require("runnel.core").internal
 
@@ -24,6 +25,41 @@ describe("internal.pack and unpack", function()
     assert.equal("value[1]: a userdata cannot be sent", message { io.stdout })
     assert.equal("value.ch: a channel cannot be sent to another machine", message { ch = rn.chan() })
     assert.equal("value.ch: a channel cannot be sent to another machine", message { ch = rn.shared_chan() })
+  end)
+
+  it("takes each table once, however deep it is in lists that Lua does not keep in order", function()
+    local dir <close> = process.directory()
+    dir:write("deep.lua", [[
+      local internal = require("runnel.core").internal
+      local value = 1
+      for _ = 1, 60 do
+        local list = { value, a = 1, b = 1, c = 1 }
+        list.a, list.b, list.c = nil, nil, nil
+        list[2], list[3] = 2, 3 -- take the places of those: behind the first, and the third comes first
+        value = list
+      end
+      local got = internal.unpack(assert(internal.pack(value, "value")))
+      for _ = 1, 60 do
+        assert(#got == 3 and got[2] == 2 and got[3] == 3)
+        got = got[1]
+      end
+      print(got)
+    ]])
+    assert.same({ out = "1\n", err = "", status = 0 }, process.run(dir.path, process.runnel .. " deep.lua"))
+  end)
+
+  it("make no more of wrong bytes than these can have values, however they are nested", function()
+    local bytes, size = {}, 10000
+    for i = 1, 100 do bytes[i] = "\xdd" .. string.pack(">I4", size - 5 * i) end
+    local wrong = table.concat(bytes) .. ("\1"):rep(size - 500)
+    collectgarbage()
+    collectgarbage "stop"
+    local before = collectgarbage "count"
+    local value, problem = internal.unpack(wrong)
+    local grown = collectgarbage "count" - before
+    collectgarbage "restart"
+    assert.same({ nil, "the packed value is cut short" }, { value, problem })
+    assert.is_true(grown < 1000, grown)
   end)
 
   it("say what is wrong with bytes", function()

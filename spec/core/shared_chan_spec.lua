@@ -2,6 +2,7 @@
 local rn = require "runnel"
 local core = require "runnel.core"
 local policy = require "spec.support.policy"
+local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
 
@@ -174,6 +175,25 @@ describe("a shared channel", function()
     late:close()
     assert.is_true(late:done():closed())
   end))
+
+  it("may be the end of a chain of any length, each in the buffer of the next, or why that was closed", function()
+    local dir <close> = process.directory()
+    dir:write("chain.lua", [[
+      local rn = require "runnel"
+      local first = rn.shared_chan(1)
+      for i = 1, 100000 do
+        local next = rn.shared_chan(1)
+        if i % 3 == 0 then next:put(first) elseif i % 3 == 1 then next:put { first } else next:close(first) end
+        first = next
+        if i % 1000 == 0 then collectgarbage() end
+      end
+      first = nil
+      collectgarbage()
+      print "freed"
+    ]])
+    local done = process.run(dir.path, process.runnel .. " chain.lua")
+    assert.same({ out = "freed\n", err = "", status = 0 }, done)
+  end)
 
   it("is closed at the end of the scope of its variable", within(function()
     local outer

@@ -1,4 +1,6 @@
 /* limits: runnel_open_limited, scripts that have taken Lua's globals away, and states that an exception has left. */
+#include <sys/resource.h>
+
 #include "capi.h"
 
 static lua_State *open_limited(unsigned options, size_t memory) {
@@ -101,6 +103,30 @@ static void limited(void) {
   lua_close(L);
 }
 
+/* The most memory that the process has had, in MB. */
+static long peak_mb(void) {
+  struct rusage used;
+  CHECK(getrusage(RUSAGE_SELF, &used) == 0);
+#if defined(__APPLE__)
+  return used.ru_maxrss / (1024 * 1024);
+#else
+  return used.ru_maxrss / 1024;
+#endif
+}
+
+/* A table that has the same one several times is far larger when it is sent than in Lua: it is refused as soon as it is
+   larger than the limit. */
+static void limited_while_packed(void) {
+  lua_State *L = open_limited(0, EIGHT_MB);
+  load(L, "local ch, t = rn.shared_chan(1), { ('x'):rep(100000) } for _ = 1, 12 do t = { t, t } end "
+          "local ok, err = pcall(ch.put, ch, t) return err");
+  long before = peak_mb();
+  const char *text = result_of(L);
+  if (!strstr(text, "not enough memory")) FAIL("%s", text);
+  CHECK(peak_mb() - before < 100); /* it would be 400 MB */
+  lua_close(L);
+}
+
 /* After this, functions of the library find Lua's as before. */
 static const char TAKE_AWAY[] =
     "for _, library in ipairs { 'coroutine', 'debug', 'math', 'table', 'utf8' } do "
@@ -177,6 +203,7 @@ static void left_by_unwinding(void) {
 int main(void) {
   (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
   limited();
+  limited_while_packed();
   puts("ok limited");
   without_globals();
   puts("ok without_globals");
