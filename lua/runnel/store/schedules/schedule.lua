@@ -8,6 +8,7 @@ local cron = require "runnel.store.schedules.cron"
 local guard = require "runnel.internal.guard"
 local looking = require "runnel.store.looking"
 local names = require "runnel.queue.names"
+local run_now = require "runnel.store.schedules.run_now"
 local run_ref = require "runnel.store.runs.run_ref"
 local runs = require "runnel.store.runs"
 local sign = require "runnel.internal.sign"
@@ -243,36 +244,12 @@ function Schedule:resume()
   return ok, err
 end
 
--- The last times that `run_now` has given to runs, by the store and the name.
-local latest = setmetatable({}, { __mode = "k" })
-
--- The time of a run that starts now, a number; or an error. Later by some ms if runs have that one.
+-- The time of a run that starts now, a number; or an error.
 local function time_now(self)
-  local store, name = self.store, self.name
-  local rows, err = store:attempt("rows", FIND, name)
+  local rows, err = self.store:attempt("rows", FIND, self.name)
   if not rows then return err end
-  if not rows[1] then return ("there is no schedule %q"):format(name) end
-  local last, time = latest[store] or {}, time_of(store, rows[1])
-  latest[store] = last
-  while true do
-    local before = last[name] or 0
-    if time <= before and before - time < 1000 then time = before + 1 end -- else the clock was set back
-    last[name] = time
-    local found, why = store:attempt("rows", "select 1 from runnel_run where name = ? and id = ?", name, id_of(time))
-    if not found then return why end
-    if not found[1] then return time end
-  end
-end
-
--- Starts a run of a time, or nothing if there is one. Returns it, or nil and an error; and whether it is new.
-local function start_new(self, time)
-  local store, stream, ref = self.store, table_of.stream(self.name), run_ref.new(self.store, self.name, id_of(time))
-  local form, data = values.encode(time, "the argument")
-  local rows, changes = store:attempt("last", table_of.start(ref, stream, form, data, 0))
-  if not rows then return nil, changes end
-  if changes == 0 and not rows[1] then return nil, ("the stream %q is missing"):format(stream) end
-  if changes > 0 then store:ring(stream) end
-  return ref, nil, changes > 0
+  if not rows[1] then return ("there is no schedule %q"):format(self.name) end
+  return run_now.free_time(self.store, self.name, time_of(self.store, rows[1]), id_of)
 end
 
 ---Starts a run now, besides those that are planned, and besides others that this has started in the same ms. In the
@@ -289,7 +266,7 @@ function Schedule:run_now()
   while true do
     local time = time_now(self)
     if type(time) ~= "number" then return nil, time end
-    local ref, err, is_new = start_new(self, time)
+    local ref, err, is_new = run_now.start(self.store, self.name, id_of(time), time)
     if not ref then return nil, err end
     if is_new then return ref end -- else another process was quicker
   end
