@@ -1,4 +1,4 @@
----Runs of a schedule that a program starts, besides those that are planned. Each has a time of its own, which is its id.
+---Runs of a schedule that a program starts besides those that are planned. Each has a time of its own, which is its id.
 
 local run_ref = require "runnel.store.runs.run_ref"
 local table_of = require "runnel.store.runs.run_table"
