@@ -149,7 +149,8 @@ describe("runnel.sqlite", function()
         for _, row in ipairs(db:rows "select a from t") do print(row.a) end
       ]])
       local got = process.run(dir.path, "ulimit -n 40; " .. (os.getenv "LUA" or "lua5.4") .. " full.lua")
-      local problem = "false\trows: full.db: cannot write a temporary file, in: insert into t values (?) returning %d, a\n"
+      local problem = "false\trows: full.db: cannot write a temporary file, in: "
+        .. "insert into t values (?) returning %d, a\n"
       assert.same({ out = problem:format(1) .. problem:format(2) .. "true\nkept\n", err = "", status = 0 }, got)
     end)
 

@@ -48,7 +48,8 @@ describe("limits of http.serve", function()
   it("are none if they are larger than any number that is reached", function()
     local LAST <const> = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
     for name, larger in pairs {
-      max = math.maxinteger, max_header = math.maxinteger, max_connections = math.maxinteger, min_rate = math.maxinteger,
+      max = math.maxinteger, max_header = math.maxinteger, max_connections = math.maxinteger,
+      min_rate = math.maxinteger,
       max_per_address = 1 << 32, max_requests = 1 << 32, header_timeout = 1e300, idle = 1e300, timeout = 1e300,
     } do
       local server <close> = serve(function() return 200, nil, "hello" end, { [name] = larger })
