@@ -3,8 +3,10 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,14 +132,25 @@ static int term_describe(lua_State *L) {
   return 0;
 }
 
-/* append(path, text) -> whether it was written. A new file is readable only by its owner. */
+/* append(path, text) -> true | nil, an error. A new file is readable only by its owner. */
 static int term_append(lua_State *L) {
   size_t size;
   const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
   int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  bool written = fd >= 0 && write(fd, text, size) == (ssize_t)size;
-  if (fd >= 0) (void)close(fd);
-  lua_pushboolean(L, written);
+  if (fd < 0) return luaL_fileresult(L, 0, path);
+  ssize_t written = write(fd, text, size);
+  int problem = written < 0 ? errno : written == (ssize_t)size ? 0 : ENOSPC;
+  (void)close(fd);
+  errno = problem;
+  return luaL_fileresult(L, problem == 0, path);
+}
+
+/* real_path(path) -> the path without symbolic links | nil, an error */
+static int term_real_path(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  char real[PATH_MAX];
+  if (!realpath(path, real)) return luaL_fileresult(L, 0, path);
+  lua_pushstring(L, real);
   return 1;
 }
 
@@ -206,13 +219,21 @@ static int term_size(lua_State *L) {
 
 int terminal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"colours", term_colours},   {"is_screen", term_is_screen},
-      {"edit", term_edit},         {"read", term_read},
-      {"remember", term_remember}, {"key", term_key},
-      {"more", term_more},         {"run", term_run},
-      {"size", term_size},         {"paint", term_paint},
-      {"append", term_append},     {"files", term_files},
-      {"describe", term_describe}, {NULL, NULL},
+      {"colours", term_colours},
+      {"is_screen", term_is_screen},
+      {"edit", term_edit},
+      {"read", term_read},
+      {"remember", term_remember},
+      {"key", term_key},
+      {"more", term_more},
+      {"run", term_run},
+      {"size", term_size},
+      {"paint", term_paint},
+      {"append", term_append},
+      {"files", term_files},
+      {"describe", term_describe},
+      {"real_path", term_real_path},
+      {NULL, NULL},
   };
   luaL_newlib(L, functions);
   return 1;
