@@ -14,11 +14,15 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "host/prompt/editor.h"
 #include "host/prompt/output.h"
 #include "host/runtime/call.h"
 #include "host/runtime/interrupt.h"
 #include "host/runtime/wait.h"
+
+/* The first byte of an escape sequence; and for how long the further bytes of a key are waited for. */
+enum { ESCAPE = 27, KEY_REST_MS = 50 };
 
 /* The registry key of whether lines are edited. */
 #define EDITS_KEY "runnel.host.edits"
@@ -85,7 +89,31 @@ static int term_remember(lua_State *L) {
   return 0;
 }
 
-/* key(ms) -> the byte of a key that was pressed within the time | nil | false (Ctrl-C, or the end of the input) */
+/* The next byte of a key that has begun, or -1. The bytes of a key come at once, or a bit later over a slow line. */
+static int rest_of_key(lua_State *L) {
+  Waited waited;
+  do waited = wait_input(L, KEY_REST_MS * CLOCK_MS, NULL, NULL);
+  while (waited == WAITED_SIGNAL);
+  return waited == WAITED_INPUT ? wait_read_byte() : -1;
+}
+
+/* Takes the further bytes of a key, so that they are not typed into the next line: of an escape sequence, or of a
+   character of UTF-8. */
+static void take_rest_of_key(lua_State *L, int byte) {
+  bool is_escape = byte == ESCAPE;
+  while (byte == ESCAPE) byte = rest_of_key(L); /* with Alt, some terminals send two */
+  if (is_escape && byte == '[') {
+    byte = rest_of_key(L);
+    if (byte == '[') (void)rest_of_key(L);                     /* a function key of Linux's console */
+    while (byte >= 0x20 && byte < 0x40) byte = rest_of_key(L); /* the parameters; what comes behind them ends it */
+  } else if (is_escape && byte == 'O') {
+    (void)rest_of_key(L);
+  } else if (byte >= 0xC0) {
+    for (int left = byte >= 0xF0 ? 3 : byte >= 0xE0 ? 2 : 1; left > 0; left--) (void)rest_of_key(L);
+  }
+}
+
+/* key(ms) -> the first byte of a key that was pressed within the time | nil | false (Ctrl-C, or the end of the input) */
 static int term_key(lua_State *L) {
   lua_Number ms = luaL_checknumber(L, 1);
   struct termios before, raw;
@@ -101,6 +129,7 @@ static int term_key(lua_State *L) {
   do waited = wait_input(L, (int64_t)(ms * 1e6), NULL, NULL);
   while (waited == WAITED_SIGNAL);
   int byte = waited == WAITED_TIME ? -1 : wait_read_byte();
+  if (is_terminal) take_rest_of_key(L, byte);
   if (is_terminal) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
   if (byte >= 0) lua_pushfstring(L, "%c", byte);
   else if (waited == WAITED_TIME) lua_pushnil(L);
