@@ -1,6 +1,8 @@
 /* options.c: see options.h. */
 #include "host/options.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,17 +59,24 @@ static bool read_profile(Options *o, const char *word) {
                                                  "--profile=out.html");
 }
 
-static bool read_trace_records(Options *o, const char *value) {
+/* Reads a whole value as an integer in a range. */
+static bool read_integer(const char *value, long long least, long long most, long long *n) {
   char *end = NULL;
-  if (value) o->trace_records = strtoll(value, &end, 10);
-  return (end && end != value && !*end) || complain(o, "--trace-records", "needs an integer");
+  errno = 0;
+  if (value) *n = strtoll(value, &end, 10);
+  return end && end != value && !*end && errno != ERANGE && *n >= least && *n <= most;
+}
+
+/* The range is that of rn.trace. */
+static bool read_trace_records(Options *o, const char *value) {
+  return read_integer(value, 256, 16777216, &o->trace_records) ||
+         complain(o, "--trace-records", "needs an integer from 256 to 16777216");
 }
 
 static bool read_seed(Options *o, const char *value) {
-  char *end = NULL;
-  if (value) o->seed = strtoll(value, &end, 10);
   o->seeded = true;
-  return (end && end != value && !*end) || complain(o, "--seed", "needs an integer");
+  return read_integer(value, LLONG_MIN, LLONG_MAX, &o->seed) ||
+         complain(o, "--seed", "needs an integer from -2^63 to 2^63 - 1");
 }
 
 static bool read_monitor(Options *o, const char *word) {

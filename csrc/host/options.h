@@ -31,7 +31,7 @@ typedef struct Options {
   bool errors_pass;        /* --errors=warn: unhandled errors do not change the exit status */
   long long seed;          /* N */
   const char *trace;       /* --trace=FILE: the path, or NULL */
-  long long trace_records; /* --trace-records=N, or 0 */
+  long long trace_records; /* --trace-records=N; 0: the default */
   const char *profile;     /* --profile=FILE: the path, or NULL */
   Deadlock deadlock;       /* --deadlock=... */
 } Options;

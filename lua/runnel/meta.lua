@@ -587,6 +587,11 @@ function core.internal.cores() end
 ---@return any err
 function core.internal.listen(ch) end
 
+---A path from the root, which stays right when the program changes its directory.
+---@param path string
+---@return string
+function core.internal.absolute(path) end
+
 ---A random number of the scheduler, to seed another one; with `n`, seeds this one. For rn.thread.
 ---@param n? integer
 ---@return integer? seed

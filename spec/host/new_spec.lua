@@ -50,6 +50,17 @@ describe("runnel new", function()
     assert.equal(0, run("test -x build/" .. copied, "/my-words").status)
   end)
 
+  it("names the folder so that a shell understands it", function()
+    for _, path in ipairs { "plain-1/p", "x y/p", "it's/p", "$HOME/p", "-d/p", "-d e/p", "a;b/p/", "ü/p" } do
+      dir:write("path", path)
+      local made = run "runnel new \"$(cat path)\""
+      assert.same({ 0, "" }, { made.status, made.err })
+      local cd = made.out:match "\n    (cd [^\n]*)\n"
+      assert.matches("/p/?\n$", run(cd .. " && pwd && test -f main.lua").out, path)
+      if path == "plain-1/p" then assert.equal("cd plain-1/p", cd) end
+    end
+  end)
+
   it("writes a program that runs from any directory, and fails with the reason", function()
     run "runnel new sub/words2"
     dir:write("text", "b a\nA\n")

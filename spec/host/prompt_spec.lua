@@ -474,6 +474,25 @@ describe("the prompt #slow", function()
       term:expect "\n:watch needs a number of ms, from 10\n%[%d+%]>$"
     end)
 
+    it(":watch, :tap and :trace, which take the whole key that ends them", function()
+      open()
+      term:enter "c = rn.chan(1)"
+      term:expect "%[2%]>$"
+      local ends = { [":watch 50"] = "go blocks: 0", [":tap c"] = "ends this$", [":trace t.json"] = "ends this$" }
+      for command, shown in pairs(ends) do
+        -- An arrow, one with Ctrl, a function key, Alt with a letter, Escape, characters of 2, 3 and 4 bytes.
+        for _, key in ipairs { "Up", "C-Up", "F5", "F1", "M-x", "Escape", "ü", "€", "😀" } do
+          term:press "C-l"
+          term:expect "^%[%d+%]>$"
+          term:enter(command)
+          term:expect(shown)
+          term:press(key)
+          term:expect "\n%[%d+%]>$"
+          term:enter("'after ' .. 'it'"):expect "%] *> 'after ' .. 'it'\n\"after it\"\n%[%d+%]>$"
+        end
+      end
+    end)
+
     it(":tap", function()
       open()
       term:enter "c = rn.chan(rn.sliding_buffer(1)):name 'ticks'"

@@ -1,6 +1,7 @@
 -- http.compress: gzip for responses and requests of a server.
 
 local http_stage = require "spec.support.http.http_stage"
+local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
 local web = require "spec.support.http.web"
@@ -94,8 +95,8 @@ describe("http.compress", function()
 
   it("leaves alone what is short, compressed, a part, or of another kind", function()
     for _, response in ipairs {
-      { 200, nil, ("x"):rep(1023) }, { 206, nil, LONG }, { 204, nil, LONG }, { 205, nil, LONG },
-      { 304, { ETag = '"a"' }, LONG }, { 200, nil, nil }, { 200, { ["Cache-Control"] = "No-Transform" }, LONG },
+      { 200, nil, ("x"):rep(1023) }, { 204, nil, LONG }, { 205, nil, LONG }, { 200, nil, nil },
+      { 200, { ["Cache-Control"] = "No-Transform" }, LONG },
       { 200, nil, { print } },
       { 200, { ["content-encoding"] = "br" }, LONG }, { 200, { ["Content-Type"] = "image/png" }, LONG },
       { 200, { ["Cache-Control"] = "public, no-transform" }, LONG },
@@ -104,6 +105,10 @@ describe("http.compress", function()
     } do
       local _, headers, body = ask(http.compress(function() return table.unpack(response, 1, 3) end), GZIP)
       assert.same({ response[2] or {}, rn.is_chan(response[3]) and LONG or response[3] }, { headers, body })
+    end
+    for _, status in ipairs { 206, 304 } do
+      local _, headers, body = ask(http.compress(function() return status, nil, LONG end), GZIP)
+      assert.same({ { Vary = "Accept-Encoding" }, LONG }, { headers, body })
     end
     for _, kind in ipairs { "text/html; charset=utf-8", "application/json", "application/ld+json", "image/svg+xml",
       "text/javascript", "APPLICATION/XML" } do
@@ -214,6 +219,36 @@ describe("http.compress", function()
     local head = assert(http.request { url = server.url .. "a.txt", method = "HEAD" })
     assert.equal("gzip", head.headers["content-encoding"])
     os.execute("rm -r " .. dir)
+  end)
+
+  it("gives 304 and 206 the same Vary and ETag as 200", function()
+    local dir <close> = process.directory()
+    dir:write("a.txt", LONG)
+    dir:write("a.png", LONG)
+    local f = http.compress(http.files(dir.path))
+    local function get(path, headers)
+      local status, sent, body = f { method = "GET", path = path, target = path, headers = headers }
+      if rn.is_chan(body) then body:close() end
+      return { status, sent.ETag, sent.Vary }
+    end
+    local tag = get("/a.txt", {})[2]
+    local weak, vary = "W/" .. tag, "Accept-Encoding"
+    local function case(...)
+      local headers = { ["accept-encoding"] = "gzip" }
+      for name, value in pairs(...) do headers[name] = value end
+      return get("/a.txt", headers)
+    end
+    assert.match('^"', tag)
+    assert.same({ 200, weak, vary }, case {})
+    assert.same({ 304, weak, vary }, case { ["if-none-match"] = weak })
+    assert.same({ 304, weak, vary }, case { ["if-none-match"] = '"other", ' .. weak })
+    assert.same({ 304, weak, vary }, case { ["if-modified-since"] = "Fri, 01 Jan 2100 00:00:00 GMT" })
+    assert.same({ 304, tag, vary }, case { ["if-none-match"] = tag }) -- the client has it uncompressed
+    assert.same({ 304, tag, vary }, case { ["if-none-match"] = weak, cookie = "a=b" }) -- 200 is not compressed
+    assert.same({ 304, tag, vary }, case { ["if-none-match"] = weak, ["accept-encoding"] = "br" })
+    assert.same({ 206, tag, vary }, case { range = "bytes=0-1" })
+    local other = get("/a.png", GZIP)
+    assert.same({ 304, other[2], nil }, get("/a.png", { ["accept-encoding"] = "gzip", ["if-none-match"] = other[2] }))
   end)
 
   it("has errors at the caller's line", function()

@@ -229,7 +229,6 @@ describe("http.proxy under attack", function()
       end
       assert.equal(case.body or "", requests[1].body, case[1])
     end
-    assert.same({}, errors)
   end)
 
   it("passes no body of HEAD on, to which servers have no common answer", function()
@@ -321,5 +320,31 @@ describe("http.proxy under attack", function()
       assert.match("^HTTP/1.1 4[02][06] ", text)
     end
     rn.yield()
+  end)
+
+  it("answers 400, and reports nothing, if a header of the client's handshake is malformed", function()
+    local seen = 0
+    local behind <close> = assert(http.serve(0, function()
+      seen = seen + 1
+      return 204
+    end))
+    local front <close> = assert(http.serve(0, http.proxy(behind.url)))
+    local function ask(target, header)
+      return (web.exchange(front, ("GET %s HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        .. "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n%s\r\n\r\n"
+        .. "GET /next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):format(target, KEY, header)))
+    end
+    for _, header in ipairs {
+      "Sec-WebSocket-Protocol: a b", "Sec-WebSocket-Protocol: a, b/c", "Sec-WebSocket-Protocol: \xff",
+      "Origin: nonsense x", "Origin: http://a\r\nOrigin: http://b", "Origin: \xc3\xbc",
+    } do
+      local text = ask("/ws", header)
+      assert.match("^HTTP/1.1 400 .*400: the header " .. header:match("^[^:]+"):gsub("%-", "%%-") .. " is malformed\n"
+        .. "HTTP/1.1 204 ", text, header)
+    end
+    assert.match("^HTTP/1.1 400 ", ask("/ws#fragment", "X-A: 1"))
+    assert.equal(6, seen) -- only the requests behind the handshakes
+    assert.match("^HTTP/1.1 204 ", ask("/ws", "Sec-WebSocket-Protocol: a, b, ,\r\nOrigin: null"))
+    assert.same({}, stage.heard())
   end)
 end)

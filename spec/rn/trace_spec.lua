@@ -321,6 +321,27 @@ describe("rn.trace", function()
     assert.matches("runnel: out%.error%.json has the trace up to this error:\n[^\n]*error in victim: [^\n]*fails", err)
   end)
 
+  it("writes its files, and that of --profile, where the program began, though it changes its directory", function()
+    if not pcall(require, "luv") then return pending "luv is missing" end
+    local dir <close> = process.directory()
+    dir:write("script.lua", [[
+      local rn = require "runnel"
+      if arg[1] then rn.trace(arg[1]) end
+      require "luv".chdir "m"
+      rn.go(function() error "fails" end)
+    ]])
+    assert(os.execute(("mkdir '%s/m'"):format(dir.path)))
+    for options, files in pairs {
+      ["--trace=out.json"] = { "out.json", "out.error.json" }, ["--profile=out.html"] = { "out.html" },
+      ["--trace=./a.otlp.json"] = { "a.otlp.json", "a.error.otlp.json" }, ["script.lua own.json"] = { "own.json",
+        "own.error.json" },
+    } do
+      process.run(dir.path, ("%s %s script.lua"):format(process.runnel, options))
+      assert.equal("", process.run(dir.path, "ls m").out)
+      for _, file in ipairs(files) do assert.not_equal("", dir:read(file) or "", options .. ": " .. file) end
+    end
+  end)
+
   it("writes nothing for errors that somebody takes", function()
     local events, _, err = run_failing [[
       for i = 1, 5 do job(i, "taken " .. i):take() end
@@ -370,7 +391,7 @@ describe("rn.trace", function()
     dir:write("script.lua", failing "")
     local result = process.run(dir.path, "mkdir out.error.json && " .. process.runnel
       .. " --sim --trace=out.json script.lua")
-    assert.matches("runnel: the trace up to this error was not written: out%.error%.json: Is a directory\n"
+    assert.matches("runnel: the trace up to this error was not written: /[^\n]*/out%.error%.json: Is a directory\n"
       .. "[^\n]*error in victim: ", result.err)
     format.read(dir.path .. "/out.json")
   end)

@@ -3,8 +3,10 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <lauxlib.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +14,15 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "host/prompt/editor.h"
 #include "host/prompt/output.h"
 #include "host/runtime/call.h"
 #include "host/runtime/interrupt.h"
 #include "host/runtime/wait.h"
+
+/* The first byte of an escape sequence; and for how long the further bytes of a key are waited for. */
+enum { ESCAPE = 27, KEY_REST_MS = 50 };
 
 /* The registry key of whether lines are edited. */
 #define EDITS_KEY "runnel.host.edits"
@@ -83,7 +89,31 @@ static int term_remember(lua_State *L) {
   return 0;
 }
 
-/* key(ms) -> the byte of a key that was pressed within the time | nil | false (Ctrl-C, or the end of the input) */
+/* The next byte of a key that has begun, or -1. The bytes of a key come at once, or a bit later over a slow line. */
+static int rest_of_key(lua_State *L) {
+  Waited waited;
+  do waited = wait_input(L, KEY_REST_MS * CLOCK_MS, NULL, NULL);
+  while (waited == WAITED_SIGNAL);
+  return waited == WAITED_INPUT ? wait_read_byte() : -1;
+}
+
+/* Takes the further bytes of a key, so that they are not typed into the next line: of an escape sequence, or of a
+   character of UTF-8. */
+static void take_rest_of_key(lua_State *L, int byte) {
+  bool is_escape = byte == ESCAPE;
+  while (byte == ESCAPE) byte = rest_of_key(L); /* with Alt, some terminals send two */
+  if (is_escape && byte == '[') {
+    byte = rest_of_key(L);
+    if (byte == '[') (void)rest_of_key(L);                     /* a function key of Linux's console */
+    while (byte >= 0x20 && byte < 0x40) byte = rest_of_key(L); /* the parameters; what comes behind them ends it */
+  } else if (is_escape && byte == 'O') {
+    (void)rest_of_key(L);
+  } else if (byte >= 0xC0) {
+    for (int left = byte >= 0xF0 ? 3 : byte >= 0xE0 ? 2 : 1; left > 0; left--) (void)rest_of_key(L);
+  }
+}
+
+/* key(ms) -> the first byte of a key that was pressed within the time | nil | false (Ctrl-C, or the end of the input) */
 static int term_key(lua_State *L) {
   lua_Number ms = luaL_checknumber(L, 1);
   struct termios before, raw;
@@ -99,6 +129,7 @@ static int term_key(lua_State *L) {
   do waited = wait_input(L, (int64_t)(ms * 1e6), NULL, NULL);
   while (waited == WAITED_SIGNAL);
   int byte = waited == WAITED_TIME ? -1 : wait_read_byte();
+  if (is_terminal) take_rest_of_key(L, byte);
   if (is_terminal) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
   if (byte >= 0) lua_pushfstring(L, "%c", byte);
   else if (waited == WAITED_TIME) lua_pushnil(L);
@@ -130,14 +161,25 @@ static int term_describe(lua_State *L) {
   return 0;
 }
 
-/* append(path, text) -> whether it was written. A new file is readable only by its owner. */
+/* append(path, text) -> true | nil, an error. A new file is readable only by its owner. */
 static int term_append(lua_State *L) {
   size_t size;
   const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
   int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  bool written = fd >= 0 && write(fd, text, size) == (ssize_t)size;
-  if (fd >= 0) (void)close(fd);
-  lua_pushboolean(L, written);
+  if (fd < 0) return luaL_fileresult(L, 0, path);
+  ssize_t written = write(fd, text, size);
+  int problem = written < 0 ? errno : written == (ssize_t)size ? 0 : ENOSPC;
+  (void)close(fd);
+  errno = problem;
+  return luaL_fileresult(L, problem == 0, path);
+}
+
+/* real_path(path) -> the path without symbolic links | nil, an error */
+static int term_real_path(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  char real[PATH_MAX];
+  if (!realpath(path, real)) return luaL_fileresult(L, 0, path);
+  lua_pushstring(L, real);
   return 1;
 }
 
@@ -206,13 +248,21 @@ static int term_size(lua_State *L) {
 
 int terminal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"colours", term_colours},   {"is_screen", term_is_screen},
-      {"edit", term_edit},         {"read", term_read},
-      {"remember", term_remember}, {"key", term_key},
-      {"more", term_more},         {"run", term_run},
-      {"size", term_size},         {"paint", term_paint},
-      {"append", term_append},     {"files", term_files},
-      {"describe", term_describe}, {NULL, NULL},
+      {"colours", term_colours},
+      {"is_screen", term_is_screen},
+      {"edit", term_edit},
+      {"read", term_read},
+      {"remember", term_remember},
+      {"key", term_key},
+      {"more", term_more},
+      {"run", term_run},
+      {"size", term_size},
+      {"paint", term_paint},
+      {"append", term_append},
+      {"files", term_files},
+      {"describe", term_describe},
+      {"real_path", term_real_path},
+      {NULL, NULL},
   };
   luaL_newlib(L, functions);
   return 1;

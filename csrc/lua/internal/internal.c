@@ -1,7 +1,9 @@
 /* internal.c: core.internal, a table of functions that only the library's own Lua modules call. Programs
    must not use them; they may change at any time. The other files of this folder add to it: internal_go.c the functions
    about go blocks, moving.c those that move values. */
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/loaded.h"
 #include "base/random.h"
@@ -224,6 +226,15 @@ static int internal_seed(lua_State *L) {
   return 1;
 }
 
+/* absolute(path) -> the path from the root, so that it stays right when the program changes its directory */
+static int internal_absolute(lua_State *L) {
+  char folder[PATH_MAX];
+  const char *path = luaL_checkstring(L, 1);
+  if (path[0] == '/' || !getcwd(folder, sizeof folder)) lua_settop(L, 1);
+  else lua_pushfstring(L, "%s/%s", folder, path);
+  return 1;
+}
+
 /* json(null, Array) -> encode, decode: the functions of json/json.h, for the module that has these two tables */
 static int internal_json(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -260,6 +271,7 @@ static int internal_stay_loaded(lua_State *L) {
 
 void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
+      {"absolute", internal_absolute},
       {"alts_index", module_alts_index},
       {"current_driver", internal_current_driver},
       {"elsewhere", internal_elsewhere},

@@ -224,7 +224,7 @@ return function(program)
   end
   terminal.describe(function(err) return pretty.value(err, ui.style) end)
   if edits then show ":help lists the commands; Ctrl-D ends the session." end
-  for _, text in ipairs(history.load()) do terminal.remember(text) end
+  for _, text in ipairs(history.load(complain)) do terminal.remember(text) end
   living.prompt = true
   -- The program's changes to globals may break the prompt itself: it says so, and continues as long as it can read, so
   -- that the user can repair the program.

@@ -255,5 +255,7 @@ return function(path, ...)
     make_folder(target:match "^(.*)/")
     write(target, (FILES[file]:gsub("NAME", name)))
   end
-  print(("%s is there. Try:\n\n    cd %s\n    make\n    make test   # needs busted"):format(path, path))
+  local folder = path:find "^[%w_./-]+$" and path or shell_quoted(path)
+  if path:find "^-" then folder = "./" .. folder end -- else cd would take it for an option
+  print(("%s is there. Try:\n\n    cd %s\n    make\n    make test   # needs busted"):format(path, folder))
 end

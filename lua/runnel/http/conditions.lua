@@ -50,8 +50,12 @@ end
 
 -- ---- conditions ----
 
--- Whether a list of entity tags contains one. `is_weak`: weak tags count, too.
-local function has_tag(list, tag, is_weak)
+---Whether a list of entity tags contains one.
+---@param list string
+---@param tag string a strong one, in quotes
+---@param is_weak boolean weak tags count, too
+---@return boolean
+function conditions.has_tag(list, tag, is_weak)
   if list:match "^%s*%*%s*$" then return true end
   for weak, one in list:gmatch '(W?/?)("[^"]*")' do
     if one == tag and (is_weak or weak == "") then return true end
@@ -77,11 +81,11 @@ end
 function conditions.judge(headers, tag, modified)
   local if_match, if_none = headers["if-match"], headers["if-none-match"]
   if if_match then
-    if not has_tag(if_match, tag, false) then return 412 end
+    if not conditions.has_tag(if_match, tag, false) then return 412 end
   elseif is_later(modified, headers["if-unmodified-since"] or "") then
     return 412
   end
-  if if_none then return has_tag(if_none, tag, true) and 304 or nil end
+  if if_none then return conditions.has_tag(if_none, tag, true) and 304 or nil end
   return is_not_later(modified, headers["if-modified-since"] or "") and 304 or nil
 end
 

@@ -188,15 +188,26 @@ local function pass_messages(from, to)
   if not pcall(to.close, to, from.code or 1001, from.code and from.reason) then to:close(1011) end
 end
 
+-- What is malformed in the headers of a handshake, which are written anew; nil if nothing is.
+local function wrong_handshake(sent, protocols)
+  for _, name in ipairs(protocols) do
+    if not token.is(name) then return "Sec-WebSocket-Protocol" end
+  end
+  return sent.origin and sent.origin:find "[^!-~]" and "Origin" or nil
+end
+
 -- Passes messages on between two WebSockets. Their frames are read by both, so nothing else gets through.
 local function pass_socket(self, req, url)
   local sent, headers = req.headers, headers_of(self, req)
+  local protocols = handshake.list(sent["sec-websocket-protocol"])
+  local wrong = wrong_handshake(sent, protocols)
+  if wrong then return 400, nil, ("400: the header %s is malformed\n"):format(wrong) end
   for name in pairs(headers) do
     if name == "origin" or name:find "^sec%-websocket%-" then headers[name] = nil end
   end
   local libcurl = self.settings.libcurl or {}
   local other, err, response = require("runnel.http.websocket").websocket(url:gsub("^http", "ws", 1), {
-    headers = headers, origin = sent.origin, protocols = handshake.list(sent["sec-websocket-protocol"]),
+    headers = headers, origin = sent.origin, protocols = protocols,
     max = self.max_message, timeout = self.settings.connect_timeout, proxy = libcurl.proxy,
     unix_socket_path = libcurl.unix_socket_path,
     tls = libcurl.cainfo and url:find "^https:" and { ca = libcurl.cainfo } or nil,

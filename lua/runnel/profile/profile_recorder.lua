@@ -131,7 +131,7 @@ function recorder.record(path)
   if not file then error("--profile: cannot write " .. tostring(err), 0) end
   file:close()
   require "runnel.profile.forms" -- later the program may not be able to read files
-  whole = { path = path }
+  whole = { path = core.internal.absolute(path) } -- the program may change its directory
   recorder.begin()
   -- When the state closes, newer objects are finalized first: this one before the profile of the core.
   setmetatable(whole, { __gc = recorder.at_end })

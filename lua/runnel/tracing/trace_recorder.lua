@@ -25,7 +25,8 @@ local LEAST, DEFAULT, MOST = 256, 65536, 1 << 24
 
 ---A recording.
 ---@class runnel.internal.recording
----@field path? string of the file; nil in a thread that is recorded for the file of another state
+---@field path? string of the file, as given; nil in a thread that is recorded for the file of another state
+---@field at? string the same path from the root: the program may change its directory
 ---@field records integer the size of the ring
 ---@field guard table whose __gc ends the recording when the state closes
 ---@field threads? runnel.threads.trace_threads once there are any
@@ -38,14 +39,15 @@ local active
 local SPANS <const> = "%.otlp%.json$"
 
 ---Writes the records of states to the file, in the form that its ending names.
----@param path string
+---@param path string as given
+---@param at string from the root
 ---@param list runnel.internal.trace_part[]
 ---@param missing integer threads
 ---@param operations? runnel.internal.Operations for a file of spans
 ---@return runnel.Trace? written
 ---@return string? err
-local function write_to(path, list, missing, operations)
-  local file, err = io.open(path, "w")
+local function write_to(path, at, list, missing, operations)
+  local file, err = io.open(at, "w")
   if not file then return nil, err end
   local records, overwritten
   if operations then records, overwritten = operations.otlp.write(file, list, operations.list)
@@ -72,14 +74,14 @@ end
 ---@return string? err
 function trace.finish()
   if not active or not active.path then return nil end
-  local path, threads, missing, list = active.path, active.threads, 0, {}
+  local path, at, threads, missing, list = active.path, active.at, active.threads, 0, {}
   local operations = active.operations
   active.guard.is_over = true
   active = nil
   if operations then operations.stop() end
   if threads then list, missing = require("runnel.threads.trace_threads").collect(threads) end
   table.insert(list, 1, parts.own())
-  local written, err = write_to(path, list, missing, operations)
+  local written, err = write_to(path, at, list, missing, operations)
   recorder.on_error(nil)
   recorder.release "r"
   return written, err
@@ -122,8 +124,10 @@ end
 -- Called when the first unhandled error is about to be reported. Writes a file of its own: the recording's file is
 -- written when the recording ends.
 local function on_error(is_copied)
-  local path = error_path(active.path)
-  local ok, written, err = pcall(function() return write_to(path, { parts.own(is_copied) }, 0, active.operations) end)
+  local path, at = error_path(active.path), error_path(active.at)
+  local ok, written, err = pcall(function()
+    return write_to(path, at, { parts.own(is_copied) }, 0, active.operations)
+  end)
   recorder.on_error(nil)
   if ok and written then io.stderr:write("runnel: ", path, " has the trace up to this error:\n")
   else io.stderr:write("runnel: the trace up to this error was not written: ", tostring(err or written), "\n") end
@@ -225,7 +229,7 @@ function trace.trace(file, options)
   handle:close()
   recorder.hold("r", records)
   recorder.on_error(on_error)
-  active = { path = file, records = records, guard = {},
+  active = { path = file, at = core.internal.absolute(file), records = records, guard = {},
     operations = file:find(SPANS) and record_operations(records) or nil }
   renew_guard()
 end

@@ -73,13 +73,17 @@ end
 -- Statuses without a body, and a part of a file.
 local NEVER = { [204] = true, [205] = true, [206] = true, [304] = true }
 
-local function is_candidate(self, status, headers, body)
-  if NEVER[status] or not (core.is_chan(body) or type(body) == "string" and #body >= self.min) then return false end
+-- Whether the headers allow for compression.
+local function has_right_kind(headers)
   local _, cache = headers_of.find(headers, "cache-control")
   local _, kind = headers_of.find(headers, "content-type")
   return is_compressible(kind) and not headers_of.find(headers, "content-encoding")
-    and not headers_of.find(headers, "content-range")
     and not tostring(cache or ""):lower():find("no-transform", 1, true)
+end
+
+local function is_candidate(self, status, headers, body)
+  return not NEVER[status] and (core.is_chan(body) or type(body) == "string" and #body >= self.min)
+    and not headers_of.find(headers, "content-range") and has_right_kind(headers)
 end
 
 -- Whether the response may have a secret of the user. Whoever sees how long it is, and can put text into it, could
@@ -129,16 +133,34 @@ local function to_text(headers, body)
   return text
 end
 
+-- Makes the entity tag weak: other bytes, same content.
+local function weaken(headers)
+  local key, tag = headers_of.find(headers, "etag")
+  if key and type(tag) == "string" and not tag:find "^W/" then headers[key] = "W/" .. tag end
+end
+
+-- Gives 304 and 206 the headers that 200 would have (RFC 9110, 15.3.7 and 15.4.5). A client that has the content
+-- uncompressed keeps its strong tag, and so does a part, which is not compressed.
+local function match_whole(self, req, status, headers)
+  if not has_right_kind(headers) then return end
+  headers_of.add_vary(headers, "Accept-Encoding")
+  if status == 206 or not accepts(req) or not self.secrets and has_secret(req, headers) then return end
+  local _, tag = headers_of.find(headers, "etag")
+  local known = (req.headers or {})["if-none-match"]
+  if known and type(tag) == "string" and conditions.has_tag(known, tag, false) then return end
+  weaken(headers)
+end
+
 local function pass(self, req, status, headers, body)
   if math.type(status) ~= "integer" or headers ~= nil and type(headers) ~= "table" then return status, headers, body end
   local copy = headers_of.copy(headers)
   if type(body) == "table" then body = to_text(copy, body) end
+  if status == 304 or status == 206 then match_whole(self, req, status, copy) end
   if not is_candidate(self, status, copy, body) then return status, copy, body end
   headers_of.add_vary(copy, "Accept-Encoding")
   if not accepts(req) or not self.secrets and has_secret(req, copy) then return status, copy, body end
   for _, name in ipairs { "content-length", "accept-ranges" } do copy[headers_of.find(copy, name) or name] = nil end
-  local key, tag = headers_of.find(copy, "etag")
-  if key and type(tag) == "string" and not tag:find "^W/" then copy[key] = "W/" .. tag end -- other bytes, same content
+  weaken(copy)
   if not headers_of.find(copy, "content-type") then copy["Content-Type"] = "text/plain; charset=utf-8" end
   copy["Content-Encoding"] = "gzip"
   return status, copy, deflated(self, body)
