@@ -2,6 +2,7 @@
 ---chunk is written at once, so that any end of the session keeps it, and several sessions can append at the same time.
 ---A chunk is one line of the file; its newlines are written as \v.
 
+local io, os, table = io, os, table -- the program may remove them
 local terminal = require "runnel.host.terminal"
 
 local KEPT = 1000
