@@ -125,8 +125,10 @@ static void add(lua_State *L, uint16_t site, int n) {
 /* See Sched.note_weak. */
 static void note_weak(lua_State *L, Go *go, bool is_weak) {
   Alt *alt = &go->alt;
-  bool is_counted = is_weak ? alt->count && !chan_is_hidden(&go->chan) : alt->nresults != 0;
-  if (!is_counted || alt->flags & ALT_BARE) return; /* bare: a callback that has not begun */
+  if (!alt->count || alt->flags & ALT_BARE) return; /* it has not begun: `nresults` is the number of its arguments */
+  if (is_weak) alt->nresults = 0; /* it was the number of its last results; and the search for the site may raise */
+  bool is_counted = is_weak ? !chan_is_hidden(&go->chan) : alt->nresults != 0;
+  if (!is_counted) return;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &leaks_key);
   if (!is_weak) {
     add(L, alt->nresults, -1);

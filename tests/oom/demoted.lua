@@ -1,5 +1,5 @@
 -- Go blocks that stay parked during full collections, so that only their channels keep them alive, and are woken
--- afterwards; and others that nothing can reach, which are collected.
+-- afterwards; and others that nothing can reach, which are collected. Some have waited before, and got a result.
 local t = ...
 local rn = require "runnel"
 
@@ -7,15 +7,11 @@ local N = 6
 local sent, got = t.ledger(N)
 local chs = {}
 for i = 1, N do chs[i] = rn.chan(0) end
+local start = rn.chan()
 local ended, collected = 0, 0
 
 local function attempt()
   for i = 1, N, 2 do
-    t.go(function()
-      local v = chs[i]:take()
-      if v then got[v] = got[v] + 1 end
-      ended = ended + 1
-    end)
     t.go(function()
       local v = rn.alts { chs[i + 1], chs[1 + (i + 3) % N] }
       if v then got[v] = got[v] + 1 end
@@ -29,7 +25,15 @@ local function attempt()
     chs[i]:take_async(function(v)
       if v then got[v] = got[v] + 1 end
     end, false)
+    t.go(function()
+      start:take()
+      local v = chs[i]:take()
+      if v then got[v] = got[v] + 1 end
+      ended = ended + 1
+    end)
   end
+  rn.run()
+  start:close()
   rn.run()
   collectgarbage()
   collectgarbage()
@@ -47,6 +51,7 @@ local function attempt()
 end
 
 local function check()
+  start:close()
   t.settle(got, table.unpack(chs))
   t.deaths()
   t.account(sent, got, true)
