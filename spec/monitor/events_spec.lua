@@ -142,12 +142,13 @@ describe("runnel.monitor", function()
       collectgarbage()
       rn.run(function()
         rn.go(function() end):take()
-        local ready = rn.chan():name "ready" -- the others wait now
+        rn.sleep(200) -- a look that has begun before the others waited ends meanwhile
+        local sign = rn.chan():name "all wait"
         rn.sleep(600000)
-        ready:close()
+        sign:close()
       end)
     ]]
-    local rows, texts = monitored.rows_of(monitored.messages(p:events_until '"ready"'))
+    local rows, texts = monitored.rows_of(monitored.messages(p:events_until '"all wait"'))
     local chans, gos = {}, {}
     for id, row in pairs(rows[0]) do
       chans[texts[row[3]]] = { limit = row[5], flags = row[6], fill = table.move(rows[1][id], 3, 7, 1, {}), id = id }
