@@ -78,6 +78,14 @@ describe("an error object whose __tostring raises", function()
     assert.matches("^with seed 1: " .. TEXT .. "$", err)
   end)
 
+  it("is told, too, if what that raises has no text either: by runnel and by runnel.lite", function()
+    local odd = setmetatable({}, { __tostring = error })
+    for _, searches in ipairs { sim, require("runnel.lite").sim } do
+      local _, err = pcall(searches.each_seed, 1, function() error(odd, 0) end)
+      assert.equal("with seed 1: (error object whose text cannot be made: table)", err)
+    end
+  end)
+
   it("is told as the error of the rows of a statement", function()
     local reason = missing "runnel.sqlite.core"
     if reason then return pending(reason) end

@@ -472,7 +472,8 @@ end
 --   handler to stderr. [runnel]
 local function text_of(err)
   local ok, text = pcall(tostring, err)
-  return ok and text or ("(error object whose text cannot be made: %s)"):format(tostring(text))
+  if ok then return text end
+  return ("(error object whose text cannot be made: %s)"):format(type(text) == "string" and text or type(text))
 end
 
 local function report(err, trace, where)
