@@ -43,7 +43,7 @@ local kinds = check.kinds
 local OPTIONS <const> = {
   host = true, reuseport = kinds.boolean, tls = true, max = kinds.integer(0), max_header = kinds.integer(256),
   max_connections = kinds.integer(1), max_per_address = kinds.integer(1), max_requests = kinds.integer(1),
-  min_rate = kinds.integer(0), mode = kinds.integer(0, tonumber("7777", 8)),
+  min_rate = kinds.integer(0), mode = kinds.integer(0, check.MOST_MODE),
   fd = kinds.integer(0, check.MOST_DESCRIPTOR), header_timeout = kinds.ms(1),
   idle = kinds.ms(1), timeout = true,
   drain_on_term = kinds.boolean,

@@ -6,8 +6,8 @@ local sign = require "runnel.internal.sign"
 
 local check = {}
 
--- The largest file descriptor, an int in C.
-check.MOST_DESCRIPTOR = 0x7fffffff
+-- The largest file descriptor, an int in C; and the largest mode of a file: the system would drop further bits.
+check.MOST_DESCRIPTOR, check.MOST_MODE = 0x7fffffff, tonumber("7777", 8)
 
 -- The level for `error`: 1 is the check, 2 the function that checks its argument, 3 the line that called it.
 local CALLER = 3
@@ -175,20 +175,38 @@ function check.table(value, what, level)
   if type(value) ~= "table" then error(what .. ": a table expected, got " .. article(value, what), level or CALLER) end
 end
 
+---The number of the first element that is nil although the list goes on, if there is one. A list with a metatable may
+---be computed.
+---@param list table
+---@return integer?
+function check.hole_of(list)
+  if getmetatable(list) ~= nil then return nil end
+  local n = 0
+  while list[n + 1] ~= nil do n = n + 1 end
+  -- In a list without a hole nothing follows the last element, unless the table was not filled in order.
+  for key in next, list, n > 0 and n or nil do
+    if math.type(key) == "integer" and key > n then return n + 1 end
+  end
+  return nil
+end
+
+---Whether a table has other keys, and no values 1, 2 and so on. table.pack() has an `n`, which does not count.
+---@param value table
+---@return boolean
+function check.has_only_keys(value)
+  return value[1] == nil and next(value, next(value) == "n" and "n" or nil) ~= nil
+end
+
 ---A list: a table without holes, that has not only other keys. One with a metatable may be computed, and table.pack()
 ---has an `n`.
 ---@param value table
 ---@param level? integer of the line for the error, if it is another one
 function check.list(value, what, level)
   if getmetatable(value) ~= nil then return end
-  local n = 0
-  while value[n + 1] ~= nil do n = n + 1 end
-  for key in next, value do
-    if math.type(key) == "integer" and key > n then
-      error(("%s: element %d is nil, although the list goes on"):format(what, n + 1), level or CALLER)
-    elseif n == 0 and key ~= "n" then
-      error(what .. ": a list expected, got a table with keys but no values 1, 2, ...", level or CALLER)
-    end
+  local hole = check.hole_of(value)
+  if hole then error(("%s: element %d is nil, although the list goes on"):format(what, hole), level or CALLER) end
+  if check.has_only_keys(value) then
+    error(what .. ": a list expected, got a table with keys but no values 1, 2, ...", level or CALLER)
   end
 end
 

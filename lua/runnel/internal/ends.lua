@@ -12,19 +12,6 @@ local pass_on = internal.pass_on
 
 local ends = {}
 
--- The number of the first element that is nil although the list goes on, if there is one. A list with a metatable may
--- be computed.
-local function hole_of(list)
-  if getmetatable(list) ~= nil then return nil end
-  local n = 0
-  while list[n + 1] ~= nil do n = n + 1 end
-  -- In a list without a hole nothing follows the last element, unless the table was not filled in order.
-  for key in next, list, n > 0 and n or nil do
-    if math.type(key) == "integer" and key > n then return n + 1 end
-  end
-  return nil
-end
-
 ---An iterator over a list, or the iterator itself.
 ---@param source any a list without holes, or an iterator
 ---@return (fun(): any)? next_value nil where the source is neither
@@ -32,10 +19,10 @@ end
 function ends.iterator(source)
   if check.is_callable(source) then return source end
   if type(source) ~= "table" then return nil, check.article(source) end
-  if source[1] == nil and next(source, next(source) == "n" and "n" or nil) ~= nil then -- table.pack() has an `n`
+  if check.has_only_keys(source) then
     return nil, "a table with keys but no values 1, 2, ..."
   end
-  local hole = hole_of(source)
+  local hole = check.hole_of(source)
   if hole then
     return nil, ("a list with a hole: element %d is nil, although the list goes on; use false, or leave it out")
       :format(hole)

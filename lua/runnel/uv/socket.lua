@@ -275,11 +275,9 @@ end
 ---@field timeout? number with tls: how many ms a handshake may take, default 10000
 ---@field failed? fun(err: string) with tls: is called for each handshake that fails
 
--- The largest mode of a file, of which the system would drop further bits.
-local MOST_MODE <const> = tonumber("7777", 8)
-
 local LISTEN_OPTIONS = {
-  failed = check.kinds.callable, mode = check.kinds.integer(0, MOST_MODE), timeout = check.kinds.ms(1), tls = true,
+  failed = check.kinds.callable, mode = check.kinds.integer(0, check.MOST_MODE), timeout = check.kinds.ms(1),
+  tls = true,
 }
 
 -- What the options say of TLS; nil if nothing. Or nil and an error.
