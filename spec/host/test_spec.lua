@@ -72,8 +72,9 @@ describe("runnel test", function()
       end)
     ]], "1 success / 0 failures / 1 error / 0 pending", { "some" } },
     { "an earlier test, which has left it waiting", [[
-      it("one", function() rn.go(function() rn.sleep(5) error "lost" end) end)
-      it("two", function() rn.sleep(20) end)
+      local go_on = rn.chan()
+      it("one", function() rn.go(function() go_on:take() error "lost" end) end)
+      it("two", function() go_on:put(true) end)
     ]], "2 successes / 0 failures / 1 error / 0 pending", { "one" } },
     { "two go blocks of a test", [[
       it("one", function() rn.go(error, "lost") rn.go(error, "lost, too") end)
