@@ -496,6 +496,7 @@ lint-tree: lint-objects # no include and no call runs upward or in a circle; no 
 	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=vendor --exclude=Makefile --exclude=rules --exclude='*.mk' --exclude='*.go' \
 	  '\t|\s$$' .; test $$? -eq 1 # 2 means that grep failed
 	@grep -rnIP --include='*.go' '\s$$' bench examples; test $$? -eq 1
+	@grep -rnE "[\"']lua5\.[45] " spec; test $$? -eq 1 # specs run the interpreter that LUA names
 
 lint-shell:
 	shellcheck .ci/run tests/browser/check site/check/check site/check/lighthouse site/packages $(filter-out %.lua %.c %/docs,$(wildcard scripts/*))

@@ -132,7 +132,7 @@ store:stream "in"
 store:stage("in", 1, function() print "called" rn.sleep(300) store:close() end, nil, { name = "s", timeout = 1e300 })
 store:sink("in"):put(1)
 rn.run()]])
-    local ran = process.run(dir.path, "lua5.4 main.lua")
+    local ran = process.run(dir.path, (os.getenv "LUA" or "lua5.4") .. " main.lua")
     assert.same({ "called\n", "", 0 }, { ran.out, ran.err, ran.status })
   end)
 end)
