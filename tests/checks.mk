@@ -1,6 +1,6 @@
 ## Checks
 
-# A release runs all checks. CI (.ci/run) runs the specs, a third of their files with gcc's sanitizers, half of check-oom, and
+# A release runs all checks. CI (.ci/run) runs the specs, a fifth of their files with gcc's sanitizers, a third of check-oom, and
 # in turn most of the others; not valgrind, coverage, mcdc, asserts, soaks, specs-long, analyzer, static and proxies.
 # LONG=1 runs the long form of a check.
 

@@ -171,7 +171,7 @@ describe("a stage whose server has lost what was acknowledged", function()
     local taken = other:subscribe(inbox)
     local function take(sequence)
       other:publish("$JS.API.CONSUMER.MSG.NEXT.in.out", '{"batch":1}', { reply = inbox })
-      local ack = assert(rn.alts { taken, rn.timeout(10000) }, ("message %d was lost"):format(sequence)).reply
+      local ack = assert(rn.alts { taken, rn.timeout(60000) }, ("message %d was lost"):format(sequence)).reply
       assert.matches(("^%%$JS%%.ACK%%.in%%.out%%.%%d+%%.%d%%."):format(sequence), ack)
       return ack
     end

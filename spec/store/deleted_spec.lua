@@ -24,7 +24,7 @@ describe("what reads a stream or a bucket of a store that is deleted and made ag
   local function rest(ch)
     local list = {}
     while true do
-      local value, port, err = rn.alts { ch, rn.timeout(5000) }
+      local value, port, err = rn.alts { ch, rn.timeout(patience.most) }
       assert(port == ch, "the channel has not closed")
       if value == nil then return list, err end
       list[#list + 1] = value.value
