@@ -78,13 +78,13 @@ run-asserts:
 	@[ ! -x '$(ASSERTING)/lua' ] || $(MAKE) --no-print-directory run-specs LUA='$(ASSERTING)/lua' \
 	  LUA_CFLAGS='-I$(ASSERTING)/include' LUA_LIBS='$(ASSERTING)/liblua5.4.a'
 
-# Only the specs that reach code of C in their own process, since valgrind does not follow the programs that a spec
-# starts, and is 30 times slower. The watchdog sets no limit under it.
+# Only the specs that reach the C code of runnel in their own process, since valgrind does not follow the programs that a
+# spec starts, and is 30 times slower: not those of Lua code on luv. The watchdog sets no limit under it.
 check-valgrind: ## the specs of the core and of the C modules under valgrind's memcheck, with the core's assertions
 check-valgrind: NEEDED = valgrind
 check-valgrind: BUILT  = BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' SPEC='$(if $(filter spec,$(SPEC)),$(VALGRIND_SPECS),$(SPEC))' \
                          BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,heavy,ci'
-VALGRIND_SPECS = $(sort $(wildcard spec/*_spec.lua)) $(addprefix spec/,core driver http internal kit monitor nats rn sqlite uv)
+VALGRIND_SPECS = $(sort $(wildcard spec/*_spec.lua)) $(addprefix spec/,core http internal kit nats rn sqlite)
 run-valgrind: export RUNNEL_MALLOC = 1 # so that valgrind sees each object
 run-valgrind: export SPEC_LIMIT = 0
 run-valgrind: export UNDER = valgrind --quiet --child-silent-after-fork=yes --error-exitcode=99 --leak-check=full \

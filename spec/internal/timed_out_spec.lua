@@ -10,6 +10,9 @@ local sim = require "runnel.sim"
 
 local function long() rn.sleep(100000) end
 
+-- A limit of a worker's calls: with a short one, a busy machine ends the process.
+local function patient(ms) return math.ceil(ms * patience.factor()) end
+
 -- Each returns the error. `rows`: what the manual says of the option: the page, and the first name of the table's row.
 -- `needs`: modules; or "nats", a real server.
 local CASES <const> = {
@@ -62,12 +65,12 @@ local CASES <const> = {
   end },
   { "a worker of a store", needs = "runnel.store", rows = { "remote.md timeout" }, err = function()
     local store <close> = require("runnel.store").open ":memory:"
-    local worker <close> = store:serve("slow", 1, long, { timeout = 10 }) -- luacheck: ignore 211
+    local worker <close> = store:serve("slow", 1, long, { timeout = patient(10) }) -- luacheck: ignore 211
     return select(2, pcall(store:remote "slow", 1))
   end },
   { "a worker over NATS", needs = "nats", rows = {}, err = function(_, url)
     local conn <close> = assert(require("runnel.nats").connect(url))
-    local worker <close> = conn:serve("slow", 1, long, { timeout = 10 }) -- luacheck: ignore 211
+    local worker <close> = conn:serve("slow", 1, long, { timeout = patient(10) }) -- luacheck: ignore 211
     return select(2, pcall(conn:remote "slow", 1))
   end },
   { "a statement of SQLite", needs = "runnel.sqlite", rows = { "sqlite.md busy_timeout" }, err = function(dir)
@@ -258,7 +261,7 @@ local CASES <const> = {
   end },
   { "the timeout of a stage of a store", needs = "runnel.store", rows = {}, err = function()
     local store <close> = require("runnel.store").open ":memory:"
-    local failure, limit = rn.chan(1), math.ceil(100 * patience.factor()) -- or a busy machine ends the process
+    local failure, limit = rn.chan(1), patient(100)
     assert(store:stream "a")
     assert(store:sink "a"):put "a"
     assert(store:stage("a", 1, long, nil, {

@@ -604,7 +604,8 @@ describe("a connection to NATS", function()
       end
       victim:resume()
       assert.is_nil(ok)
-      assert.equal("Timeout", err)
+      -- If libnats' own thread is the first to find out, publishing goes on until what waits to be sent is too much.
+      assert.is_true(err == "Timeout" or err == "Insufficient Buffer", err)
       event_of(events, "reconnected")
       assert.is_true(other:flush())
     end)

@@ -369,7 +369,7 @@ describe("rn.profile", function()
   end)
 
   describe("of what is waited for", function()
-    it("has the length of each wait, with its line, its channel, and who has ended it", function()
+    it("has the length of each wait, with its line, its channel, and who has ended it #slow", function()
       local jobs, results = rn.chan():name "jobs", rn.chan():name "results"
       local waited = { take = 0, sleep = 0, put = 0 }
       local function timed(what, f, ...)
@@ -487,6 +487,7 @@ describe("rn.profile", function()
           ch:take()
         end)
         rn.go(function() taker:take() end)
+        rn.yield() -- both wait before the sleep begins
         rn.sleep(50)
         ch:close()
         rn.sleep(0)

@@ -21,7 +21,9 @@ describe("scripts/check_release", function()
     local result = process.run(dir.path,
       ("unset SUITE; chmod +x bin/* && PATH=$PWD/bin:$PATH %sscripts/check_release %s"):format(before or "", rows))
     local found = {}
-    for name, word in result.out:gmatch "\n([%l-]+) +(%a+) +%d+ s +%d+ s%f[\n]" do found[#found + 1] = name .. " " .. word end
+    for name, word in result.out:gmatch "\n([%l-]+) +(%a+) +%d+ s +%d+ s%f[\n]" do
+      found[#found + 1] = name .. " " .. word
+    end
     return found, result
   end
 

@@ -5,8 +5,6 @@ local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
 
-local IS_SLOW <const> = (os.getenv "UNDER" or "") ~= "" -- under valgrind no statement is quick
-
 describe("runnel.sqlite, a statement of a transaction", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
   local sqlite = require "runnel.sqlite"
@@ -45,7 +43,7 @@ describe("runnel.sqlite, a statement of a transaction", function()
   end
 
   it("that has few steps and was quick is done at once", function()
-    if IS_SLOW then return pending "under valgrind no statement is quick" end
+    if patience.is_under_valgrind then return pending "under valgrind no statement is quick" end
     db:transaction(function(tx)
       for sql, value in pairs {
         ["insert or replace into t values (?, ?, ?)"] = { 1, 1, "x" }, ["update t set c = ? where a = 2"] = { 7 },
@@ -76,7 +74,7 @@ describe("runnel.sqlite, a statement of a transaction", function()
   end
 
   it("runs in the database's thread again when a trigger has made it longer", function()
-    if IS_SLOW then return pending "under valgrind no statement is quick" end
+    if patience.is_under_valgrind then return pending "under valgrind no statement is quick" end
     db:transaction(function(tx)
       assert.is_true(is_done_at_once(tx, "update t set c = ? where a = 1", 1))
       tx:exec "create trigger longer after update on t begin delete from t where c = 77; end"
@@ -158,7 +156,7 @@ describe("runnel.sqlite, a statement of a transaction", function()
     db:exec("attach ? as second", dir.path .. "/second.db")
     db:exec "create table second.u(a integer primary key, b); insert into u values (1, 1)"
     local sql = "update u set b = ? where a = 1"
-    db:transaction(function(tx) assert.is_true(IS_SLOW or is_done_at_once(tx, sql, 2)) end)
+    db:transaction(function(tx) assert.is_true(patience.is_under_valgrind or is_done_at_once(tx, sql, 2)) end)
     local other <close> = sqlite.open(dir.path .. "/second.db")
     local locked, gate = rn.chan(), rn.chan()
     local holder = rn.go(function()

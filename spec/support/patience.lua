@@ -21,8 +21,11 @@ local function count_processors()
   return math.max(1, n)
 end
 
--- How much slower specs run in a program such as valgrind.
-local SLOWER <const> = (os.getenv "UNDER" or "") == "" and 1 or 10
+---Whether the specs run under valgrind.
+patience.is_under_valgrind = (os.getenv "UNDER" or "") ~= ""
+
+-- How much slower specs run then.
+local SLOWER <const> = patience.is_under_valgrind and 10 or 1
 
 ---How much longer things may take than on an idle machine: the number of programs that share a processor, according to
 ---the load of the last minute; at least 1. Under valgrind, 10 times that.
