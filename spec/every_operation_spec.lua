@@ -271,6 +271,6 @@ describe("every operation that starts go blocks,", function()
   end
 
   it("whatever the state, the moment and the order", function()
-    for seed = 1, long.times(400, 25000) do random_program(seed) end
+    for seed = 1, long.times(400, 8000) do random_program(seed) end
   end)
 end)

@@ -59,7 +59,7 @@ describe("JSON", function()
       assert.equal(one[2], json.encode(one[1]))
     end
     for exponent = -1074, 1023 do check(2.0 ^ exponent) end
-    for _ = 1, long.times(1000, 10000) do
+    for _ = 1, long.times(1000, 4000) do
       local value = string.unpack("d", string.pack("i8", math.random(0)))
       if value == value and math.abs(value) < math.huge then check(value) end
       check(math.random(0, 10 ^ math.random(1, 17) // 1 | 0) / 10.0 ^ math.random(0, 20))
@@ -311,7 +311,7 @@ describe("JSON", function()
         end
       end
       return n
-    end, long.times(100, 1500))
+    end, long.times(100, 600))
     local n = assert(done:take())
     assert.is_true(n.good > 0, n.good)
   end)
@@ -376,7 +376,7 @@ describe("JSON", function()
   end
 
   it("does what a model of it does, with random values", function()
-    for _ = 1, long.times(60, 6000) do
+    for _ = 1, long.times(60, 2000) do
       local value, opts = random_value(0, math.random() < 0.5), { indent = math.random(0, 3), name = "v" }
       if opts.indent == 3 then opts = nil end
       local text, problem = json.encode(value, opts)
@@ -400,7 +400,7 @@ describe("JSON", function()
       assert.same(expected, value, text)
       if math.type(expected) then assert.equal(math.type(expected), math.type(value), text) end
     end
-    for _ = 1, long.times(60, 12000) do
+    for _ = 1, long.times(60, 4000) do
       check(word() .. word())
       local text = json.encode(random_value(0, true), { indent = math.random(0, 1) })
       check(text)

@@ -1,7 +1,7 @@
 ## Checks
 
 # A release runs all checks. CI (.ci/run) runs the specs, a fifth of their files with gcc's sanitizers, a third of check-oom, and
-# in turn most of the others; not valgrind, coverage, mcdc, asserts, soaks, specs-long, analyzer, static and proxies.
+# in turn most of the others; not valgrind, coverage, mcdc, soaks, specs-long, analyzer, static and proxies.
 # LONG=1 runs the long form of a check.
 
 # The programs in tests/ are linked with the core, and built with its assertions and with sanitizers.
@@ -15,7 +15,7 @@ THREADS_SANITIZED = -fsanitize=thread --param=tsan-instrument-func-entry-exit=0
 RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)'
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
-CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts crashes differences embed fuzz gc histories \
+CHECKS = adversary allocator-plain allocator-races api api-clang api-races crashes differences embed fuzz gc histories \
          host lite model mutants nats-memory nats-races httpd-memory httpd-races prove proxies runs sqlite-memory sqlite-races oom san-gcc san-clang shared-memory \
          shared-races soak soak-machines specs-long specs-rest spin threads \
          tls-memory tls-races valgrind websocket world
@@ -39,7 +39,7 @@ check-specs-rest: BUILT  =
 run-specs-rest:
 	$(THEN) run-specs SPEC="$$(grep -rlE '#($(subst $(comma),|,$(REST)))\>' spec --include='*_spec.lua' | LC_ALL=C sort | tr '\n' ' ')" BUSTED_FLAGS=--tags=$(REST)
 
-check-specs-long: ## the specs in their long form: half an hour of processor time
+check-specs-long: ## the specs in their long form: twenty minutes of processor time
 check-specs-long: NEEDED = test
 check-specs-long: BUILT  = LONG=1
 run-specs-long: run-specs
@@ -49,9 +49,10 @@ check-lite: NEEDED = test
 check-lite: BUILT  = LONG=1 SPEC=spec/lite
 run-lite: run-specs
 
-# gcc's run has the debug build's assertions, clang's is the release code. A module can use the sanitizers only if the
-# interpreter is linked with them, so there is a small interpreter for that. `nodelete` keeps the module's symbols for
-# reports of leaks, which are written after Lua has unloaded the module.
+# gcc's run has the debug build's assertions, clang's is the release code with a Lua that checks its own assertions and
+# how its API is used, if its source can be had. A module can use the sanitizers only if the interpreter is linked with
+# them, so there is a small interpreter for that. `nodelete` keeps the module's symbols for reports of leaks, which are
+# written after Lua has unloaded the module.
 .PHONY: check-san
 check-san: check-san-gcc check-san-clang ## the specs with address and undefined-behaviour sanitizers, gcc's and clang's
 check-san-gcc:   BUILT = CC=gcc BUILD=build/san-gcc CFLAGS='-O1 -DRUNNEL_DEBUG $(SPECS_SANITIZED)' $(FEWEST_SPECS)
@@ -59,24 +60,22 @@ check-san-clang: BUILT = CC=clang BUILD=build/san-clang CFLAGS='-O2 $(SPECS_SANI
 SPECS_SANITIZED = -g -fno-omit-frame-pointer $(SANITIZED)
 run-san-gcc run-san-clang: export ASAN_OPTIONS = detect_leaks=1:detect_stack_use_after_return=1:intercept_tls_get_addr=0
 run-san-gcc run-san-clang: export UBSAN_OPTIONS = print_stacktrace=1
-run-san-gcc run-san-clang: $(BUILD)/lua
+ASSERTING = $(abspath $(BUILD))/asserting
+run-san-gcc:
+	$(THEN) run-with-sanitizers
+run-san-clang:
+	@scripts/asserting_lua '$(ASSERTING)' || { [ $$? = 77 ] && echo 'assertions of Lua: skipped: it was not built'; }
+	$(THEN) run-with-sanitizers \
+	  $$([ ! -e '$(ASSERTING)/lua' ] || echo 'LUA_CFLAGS=-I$(ASSERTING)/include' 'LUA_LIBS=$(ASSERTING)/liblua5.4.a')
+.PHONY: run-with-sanitizers
+run-with-sanitizers: $(BUILD)/lua
 	$(THEN) run-specs LUA=$(abspath $(BUILD))/lua LDFLAGS=-Wl,-z,nodelete
 
 $(BUILD)/lua: scripts/san_lua.c Makefile
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(WARNINGS) $(LUA_CFLAGS) $(CFLAGS) -o $@ $< $(LUA_LIBS)
-
-# Builds Lua from the source package of the installed one, since no package has a Lua with assertions. If that source is
-# not available, the run counts as one pending spec.
-check-asserts: ## the specs with the assertions of the core, and of Lua and its API
-check-asserts: NEEDED = asserts
-check-asserts: BUILT  = BUILD=build/asserts CFLAGS='$(DEBUG_CFLAGS)' $(FEWER_SPECS)
-ASSERTING = $(CURDIR)/build/asserts/lua5.4
-run-asserts:
-	@scripts/asserting_lua '$(ASSERTING)' || { [ $$? = 77 ] && \
-	  echo '0 successes / 0 failures / 0 errors / 1 pending : without a Lua that asserts'; }
-	@[ ! -x '$(ASSERTING)/lua' ] || $(MAKE) --no-print-directory run-specs LUA='$(ASSERTING)/lua' \
-	  LUA_CFLAGS='-I$(ASSERTING)/include' LUA_LIBS='$(ASSERTING)/liblua5.4.a'
+	$(Q)$(CC) -std=c11 $(WARNINGS) $(LUA_CFLAGS) $(CFLAGS) -o $@ $< $(if $(filter %.a,$(LUA_LIBS)),$(WHOLE_LUA),$(LUA_LIBS))
+# All functions of Lua, also those that only modules call.
+WHOLE_LUA = -Wl,-E -Wl,--whole-archive $(LUA_LIBS) -Wl,--no-whole-archive -lm -ldl
 
 # Only the specs that reach the C code of runnel in their own process, since valgrind does not follow the programs that a
 # spec starts, and is 30 times slower: not those of Lua code on luv. The watchdog sets no limit under it.
@@ -84,7 +83,8 @@ check-valgrind: ## the specs of the core and of the C modules under valgrind's m
 check-valgrind: NEEDED = valgrind
 check-valgrind: BUILT  = BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' SPEC='$(if $(filter spec,$(SPEC)),$(VALGRIND_SPECS),$(SPEC))' \
                          BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,heavy,ci'
-VALGRIND_SPECS = $(sort $(wildcard spec/*_spec.lua)) $(addprefix spec/,core http internal kit nats rn sqlite)
+VALGRIND_SPECS = $(addprefix spec/,core http internal kit nats sqlite) $(wildcard spec/rn/thread*_spec.lua spec/rn/trace*_spec.lua) \
+                 $(patsubst %,spec/%_spec.lua,csv every_operation json large_numbers sqlite tls zero_bytes)
 run-valgrind: export RUNNEL_MALLOC = 1 # so that valgrind sees each object
 run-valgrind: export SPEC_LIMIT = 0
 run-valgrind: export UNDER = valgrind --quiet --child-silent-after-fork=yes --error-exitcode=99 --leak-check=full \
@@ -487,7 +487,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 
 # Two run at a time: first the longest, of which every second one has work for one processor only.
 LONG_CHECKS = check-specs-long check-mcdc check-valgrind check-sqlite check-san-clang check-httpd check-analyzer coverage \
-              check-asserts check-reproducible check-install check-shared check-runs check-api check-embed check-soak-machines \
+              check-reproducible check-install check-shared check-runs check-api check-embed check-soak-machines \
               check-websocket check-tls check-spin check-histories check-differences check-fuzz check-proxies check-oom check-model \
               check-world check-gc check-crashes check-allocator check-nats check-threads check-soak check-static check-adversary \
               check-host

@@ -587,9 +587,9 @@ describe("abandoned go blocks", function()
       end
     end
 
-    it("in takes #heavy", flat(long.times(20000, 10000000), function() rn.chan():take() end))
-    it("in alts #heavy", flat(long.times(10000, 1000000), function() rn.alts { rn.chan(), { rn.chan(), 1 } } end))
-    it("in pairs waiting for each other #heavy", flat(long.times(10000, 1000000), function()
+    it("in takes #heavy", flat(long.times(20000, 2000000), function() rn.chan():take() end))
+    it("in alts #heavy", flat(long.times(10000, 400000), function() rn.alts { rn.chan(), { rn.chan(), 1 } } end))
+    it("in pairs waiting for each other #heavy", flat(long.times(10000, 400000), function()
       local a, b = rn.chan(), rn.chan()
       rn.go(function() b:put(a:take()) end)
       a:put(b:take())
@@ -598,7 +598,7 @@ describe("abandoned go blocks", function()
     it("in bursts, a thousand at once #heavy", function()
       local before, most = collectgarbage "count", 0
       sim.run(function()
-        for _ = 1, long.times(60, 2000) do
+        for _ = 1, long.times(60, 800) do
           for _ = 1, 1000 do
             rn.go(function() rn.chan():take() end)
           end
@@ -620,7 +620,7 @@ describe("abandoned go blocks", function()
       end)
     end)
 
-    it("many that end while others are abandoned #heavy", flat(long.times(15000, 1000000), function()
+    it("many that end while others are abandoned #heavy", flat(long.times(15000, 400000), function()
       if math.random(2) == 1 then rn.chan():put {} end
     end))
 
@@ -632,7 +632,7 @@ describe("abandoned go blocks", function()
       for i = 1, n do data[i] = { i } end
       local mode = collectgarbage "incremental"
       local _ <close> = setmetatable({}, { __close = function() collectgarbage(mode) end })
-      flat(long.times(75000, 1000000), function() rn.alts { rn.chan(), { rn.chan(), 1 } } end, 20000,
+      flat(long.times(75000, 400000), function() rn.alts { rn.chan(), { rn.chan(), 1 } } end, 20000,
         long.times(50000, 100000))()
       assert.equal(n, #data) -- they are in use until here
     end)

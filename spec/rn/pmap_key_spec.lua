@@ -240,7 +240,7 @@ describe("pmap with keys", function()
 
   it("does so in random programs: with slow and failing jobs, tries, limits and leaving consumers", function()
     local random = math.random
-    for seed = 1, long.times(300, 20000) do
+    for seed = 1, long.times(300, 6000) do
       math.randomseed(seed)
       local keys, list = random(4), {}
       local n, ordered = random(4), random(2) == 1

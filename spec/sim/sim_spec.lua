@@ -12,7 +12,7 @@ describe("sim", function()
     it("returns all results, and raises errors unchanged", function()
       assert.same({ n = 3, 1, nil, nil }, table.pack(sim.run(function() return 1, nil, nil end)))
       assert.same({ n = 2, "a", "b" }, table.pack(sim.run(function(...) return ... end, nil, "a", "b")))
-      -- More than Lua makes room for unasked; that they fit is seen under make check-asserts.
+      -- More than Lua makes room for unasked; that they fit is seen under make check-san-clang.
       for _, n in ipairs { 15, 16, 20, 1000 } do
         local many = table.pack(sim.run(function()
           rn.sleep(1)

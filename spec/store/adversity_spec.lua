@@ -177,7 +177,7 @@ describe("store:once", function()
   end)
 
   it("keeps many keys, with flat memory #ci", function()
-    local n = long.times(10000, 1000000)
+    local n = long.times(10000, 400000)
     local numbers, at = rn.chan(), 0
     rn.go(function()
       for i = 1, n do numbers:put(i) end

@@ -227,7 +227,7 @@ describe("a stream of a store", function()
 
   it("carries many messages, with flat memory; and a bucket has many keys", function()
     open { synchronous = "off" }
-    local n = long.times(2000, 250000)
+    local n = long.times(2000, 120000)
     local sink = stream "words"
     local _, results = stream "out"
     local numbers = rn.chan()

@@ -10,7 +10,7 @@ local sim = require "runnel.sim"
 
 -- How many schedules there are, at most: until a fault is found, and of a twin, unless twice as many as were needed to
 -- find the fault are more. 10,000 take about 5 s.
-local TO_FIND <const>, OF_TWIN <const> = 10000, long.times(40, 2500)
+local TO_FIND <const>, OF_TWIN <const> = 10000, long.times(40, 1000)
 
 -- More than any of these searches takes: no clock ends one of them.
 local SECONDS <const> = 3600

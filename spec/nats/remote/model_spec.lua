@@ -9,7 +9,7 @@ local long = require "spec.support.long"
 local nats_world = require "spec.support.queue.nats_world"
 local program = require "spec.support.model.program"
 
-local SEEDS = tonumber(os.getenv "SEEDS") or long.times(12, 2500)
+local SEEDS = tonumber(os.getenv "SEEDS") or long.times(12, 1000)
 local STARTS = 5
 
 -- Random numbers, the same for the same seed.
