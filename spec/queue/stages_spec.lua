@@ -321,6 +321,7 @@ for _, at in ipairs(places) do
         assert.matches("stack traceback", list[1].traceback)
         assert.same({ 1, 1, "n", "words" }, { list[1].starts, list[1].raises, list[1].name, list[1].from })
         assert.equal(2, assert(dead:list { after = 1 })[1].sequence)
+        assert.same({}, dead:list { after = math.maxinteger })
         assert.same({ nil, "there is no dead letter 7 of n" }, { dead:get(7) })
         mended = true
         assert.is_true(dead:replay(1))

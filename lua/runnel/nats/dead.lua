@@ -151,6 +151,7 @@ function Dead:count()
 end
 
 function Dead:read(after, most)
+  if after == math.maxinteger then return {} end -- no message has a larger number
   local list = {}
   local ok, err = each(self, after + 1, true, function(m)
     list[#list + 1] = decode(self, m, false)

@@ -48,6 +48,7 @@ end
 ---@param most integer
 ---@return runnel.queue.Waiting[]? list, string? err
 function waiting_list.read(queue, after, most)
+  if after == math.maxinteger then return {} end -- no message has a larger number
   local first, pattern = start_of(queue)
   if not first then return nil, pattern end
   local list, seq = {}, math.max(first, after + 1)
