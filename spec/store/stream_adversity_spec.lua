@@ -102,6 +102,43 @@ describe("a stream of a store", function()
     stage:stop()
   end)
 
+  for what, f_of in pairs {
+    ["a job"] = function(f) return f end,
+    ["a job with a channel"] = function(f) return function(value, out)
+      f(value)
+      out:close()
+    end end,
+  } do
+    it("does not fail " .. what .. " whose step meets a lock of another program", function()
+      waits.scale(0.02)
+      finally(function() waits.scale(1) end)
+      open { busy_timeout = 1 }
+      local holder <close> = sqlite.open(dir.path .. "/work.db")
+      local begins, is_held, calls = rn.chan(1), rn.chan(), 0
+      local step = store:once("step", function() calls = calls + 1 end, { tx = true })
+      local worker <close> = store:serve("work", 1, f_of(function() -- luacheck: ignore 211
+        begins:offer(true)
+        is_held:take()
+        step(1)
+      end))
+      local remote <close> = store:remote("work", { tries = 1 })
+      local done = rn.go(function()
+        if what == "a job" then return { pcall(remote, 1) } end
+        local out = rn.chan()
+        remote(1, out)
+        return { select(2, out:take()) == nil }
+      end)
+      begins:take()
+      holder:transaction(function(tx)
+        tx:exec "create table other(a)"
+        is_held:close()
+        wait_for(function() return has_reported "a job was handed back: .*another connection has held a lock" end)
+      end)
+      assert.same({ true }, done:take())
+      assert.equal(1, calls)
+    end)
+  end
+
   it("does not lose a try of a stage while the disk has no room for what its transaction does", function()
     waits.scale(0.02)
     finally(function() waits.scale(1) end)

@@ -1,6 +1,7 @@
 ---store:serve: workers of remote stages whose jobs are in a store (runnel.store.remote).
 
 local consumers = require "runnel.store.consumer"
+local for_now = require "runnel.store.for_now"
 local job_tasks = require "runnel.queue.jobs"
 local jobs = require "runnel.store.jobs"
 local keepers = require "runnel.store.keeper"
@@ -60,6 +61,15 @@ function Task:last_words() end -- luacheck: no self
 
 local class = job_tasks.class(Task)
 
+-- The function that the worker calls. A step in it may need the file.
+local function judged(store, f)
+  local judge = for_now.new(store)
+  return function(...)
+    local _ <close> = judge
+    return f(...)
+  end
+end
+
 ---Starts a worker, which runs the jobs of the remote stages of that name, at most `n` at a time. It runs until
 ---`worker:drain()`, `worker:stop()`, or the end of the store; `worker:wait()` waits for that.
 ---@param store runnel.store.Store
@@ -86,7 +96,9 @@ function serve.serve(store, name, n, f, opts)
   local keeper = keepers.new { consumer = consumer, from = jobs.stream(name), what = "serve", cancels = true }
   local self, lost = worker.start {
     kind = "worker", n = n, keeper = keeper, timeout = options.timeout, rate = rate, is_paused = consumer.paused,
-    task = setmetatable({ store = store, name = name, f = f, label = ("%s:%d"):format(process()) }, class),
+    task = setmetatable({
+      store = store, name = name, f = judged(store, f), label = ("%s:%d"):format(process()),
+    }, class),
   }
   if not self then error("serve: " .. lost, 2) end
   keeper:watch(self, options.drains)

@@ -4,10 +4,8 @@
 local arguments = require "runnel.queue.stage"
 local by_key = require "runnel.store.by_key"
 local consumers = require "runnel.store.consumer"
-local core = require "runnel.core"
-local hand_back = require "runnel.queue.hand_back"
+local for_now = require "runnel.store.for_now"
 local keepers = require "runnel.store.keeper"
-local problems = require "runnel.store.problems"
 local rates = require "runnel.store.rate"
 local schema = require "runnel.store.schema"
 local sinks = require "runnel.store.sink"
@@ -25,15 +23,10 @@ local function results_of(outcome, has_results)
   return list
 end
 
--- That the file cannot be written for now is no failure of f: the message is handed back.
-local ForNow = { __close = function(self, err)
-  if err ~= nil and problems.is_for_now(err, self.path) then hand_back.hand_back((core.internal.error_text(err))) end
-end }
-
 -- The function that the worker calls: f within a call of `once`, so that calls of `once` in it are its steps.
-local function with_steps(name, f, for_now)
+local function with_steps(name, f, judge)
   return function(value, message)
-    local judged <close> = for_now -- luacheck: ignore 211
+    local judged <close> = judge -- luacheck: ignore 211
     local scope = steps.scope("", "stage " .. name, ("%d"):format(message.sequence))
     local call <close> = steps.enter(scope)
     message.call = call -- whose steps are forgotten when the message ends
@@ -42,9 +35,9 @@ local function with_steps(name, f, for_now)
 end
 
 -- The same in a transaction, which stores the results at its end.
-local function with_tx(keeper, f, has_results, for_now)
+local function with_tx(keeper, f, has_results, judge)
   return function(value, message)
-    local judged <close> = for_now -- luacheck: ignore 211
+    local judged <close> = judge -- luacheck: ignore 211
     local outcome
     keeper.consumer.store.db:transaction(function(tx)
       outcome = table.pack(f(value, message, tx))
@@ -101,8 +94,8 @@ function stage.stage(store, from, n, f, to, opts)
   }
   local has_results = out ~= nil
   if opts.key then read.f = by_key.checked(read.f, opts.key) end
-  local for_now = setmetatable({ path = store.path }, ForNow)
-  read.f = opts.tx and with_tx(keeper, read.f, has_results, for_now) or with_steps(read.name, read.f, for_now)
+  local judge = for_now.new(store)
+  read.f = opts.tx and with_tx(keeper, read.f, has_results, judge) or with_steps(read.name, read.f, judge)
   local self, lost = worker.start {
     kind = "stage", n = n, keeper = keeper, task = arguments.task(read, has_results), timeout = options.timeout,
     rate = rate, is_paused = consumer.paused,

@@ -1,0 +1,20 @@
+---That the file of a store cannot be written for now is no failure of a program's function: the message or the job that
+---the function has is handed back, and comes again.
+
+local core = require "runnel.core"
+local hand_back = require "runnel.queue.hand_back"
+local problems = require "runnel.store.problems"
+
+local for_now = {}
+
+local ForNow = { __close = function(self, err)
+  if err ~= nil and problems.is_for_now(err, self.path) then hand_back.hand_back((core.internal.error_text(err))) end
+end }
+
+---A value for a to-be-closed variable: an error that leaves its block, and says that the file cannot be written for
+---now, becomes that of `hand_back`.
+---@param store runnel.store.Store
+---@return any
+function for_now.new(store) return setmetatable({ path = store.path }, ForNow) end
+
+return for_now
