@@ -314,7 +314,7 @@ run-sqlite-memory run-sqlite-races: export LUA_CPATH := $(abspath $(BUILD))/?.so
 run-sqlite-memory run-sqlite-races: export RUNNEL_MALLOC = 1
 run-sqlite-memory run-sqlite-races: $(BUILD)/runner $(SQLITE_MODULE) $(if $(SQLITE_MODULE),$(BUILD)/sqlite_oom)
 	$(if $(SQLITE_MODULE),$(if $(LONG)$(filter-out %tsan,$(BUILD)),\
-	  $(BUILD)/sqlite_oom tests/sqlite/sqlite_oom.lua $(if $(LONG),0,100)))
+	  $(BUILD)/sqlite_oom tests/sqlite/sqlite_oom.lua $(if $(LONG),0,40)))
 	$(if $(SQLITE_MODULE),$(BUILD)/runner tests/sqlite/sqlite.lua $(if $(LONG),1000,40))
 
 .PHONY: check-httpd
