@@ -64,7 +64,8 @@ local function config_of(server)
     add("cluster { name: spec, listen: 127.0.0.1:%d, routes: [%s] }", server.cluster_port, server.routes)
   end
   add("%s", options.config or "")
-  return table.concat(lines, "\n") .. "\n"
+  -- The server's own limit for a login is 2 s, too.
+  return (table.concat(lines, "\n"):gsub("authorization {", "%0 timeout: 30,")) .. "\n"
 end
 
 local function new_server(set, name, options)
