@@ -259,14 +259,14 @@ static void the_command_line_is_read(void) {
   CHECK(OPTIONS("--deadlock=error").deadlock == DEADLOCK_ERROR);
   CHECK(OPTIONS("--deadlock=ignore").deadlock == DEADLOCK_IGNORE);
   CHECK(OPTIONS("--errors=warn").errors_pass && !OPTIONS("--errors", "error").errors_pass);
-  CHECK(OPTIONS("--trace-records=9").trace_records == 9);
+  CHECK(OPTIONS("--trace-records=256").trace_records == 256);
   CHECK(strcmp(OPTIONS("--trace=lua").trace, "lua") == 0);
   CHECK(OPTIONS("--monitor").monitored && OPTIONS("--monitor=65535").monitor_port == 65535);
 }
 
 static void a_wrong_command_line_is_told_of(void) {
-  static const char seed[] = "needs an integer", mode[] = "needs one of error, warn and ignore";
-  static const char argument[] = "needs argument";
+  static const char seed[] = "needs an integer from -2^63 to 2^63 - 1", mode[] = "needs one of error, warn and ignore";
+  static const char argument[] = "needs argument", records[] = "needs an integer from 256 to 16777216";
   static const char *const ports[] = {"--monitor=", "--monitor=1x", "--monitor=-1", "--monitor=65536"};
   CHECK(is_wrong(OPTIONS("--seed"), "--seed", seed));
   CHECK(is_wrong(OPTIONS("--seed="), "--seed", seed));
@@ -277,9 +277,10 @@ static void a_wrong_command_line_is_told_of(void) {
   CHECK(is_wrong(OPTIONS("--deadlocked"), "--deadlocked", NULL));
   CHECK(is_wrong(OPTIONS("--errors"), "--errors", "needs one of error and warn"));
   CHECK(is_wrong(OPTIONS("--errors=ignore"), "--errors", "needs one of error and warn"));
-  CHECK(is_wrong(OPTIONS("--trace-records"), "--trace-records", "needs an integer"));
-  CHECK(is_wrong(OPTIONS("--trace-records="), "--trace-records", "needs an integer"));
-  CHECK(is_wrong(OPTIONS("--trace-records=1x"), "--trace-records", "needs an integer"));
+  CHECK(is_wrong(OPTIONS("--trace-records"), "--trace-records", records));
+  CHECK(is_wrong(OPTIONS("--trace-records="), "--trace-records", records));
+  CHECK(is_wrong(OPTIONS("--trace-records=1x"), "--trace-records", records));
+  CHECK(is_wrong(OPTIONS("--trace-records=9"), "--trace-records", records));
   CHECK(is_wrong(OPTIONS("--trace="), "--trace", "needs the path of a file, as in --trace=out.json"));
   CHECK(is_wrong(OPTIONS("--trace=x.lua"), "--trace",
                  "does not write over a Lua file: give another one, as in --trace=out.json"));
