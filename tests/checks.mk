@@ -1,7 +1,7 @@
 ## Checks
 
-# A release runs all checks. CI (.ci/run) runs the specs, a fifth of their files with gcc's sanitizers, a third of check-oom, and
-# in turn most of the others; not valgrind, coverage, mcdc, soaks, specs-long, analyzer, static and proxies.
+# A release runs all checks. CI (.ci/run) runs the specs, a fifth of their files with gcc's sanitizers, a third of
+# check-oom, and in turn most of the others; not valgrind, coverage, mcdc, soaks, specs-long, analyzer, static and proxies.
 # LONG=1 runs the long form of a check.
 
 # The programs in tests/ are linked with the core, and built with its assertions and with sanitizers.
@@ -49,10 +49,10 @@ check-lite: NEEDED = test
 check-lite: BUILT  = LONG=1 SPEC=spec/lite
 run-lite: run-specs
 
-# gcc's run has the debug build's assertions, clang's is the release code with a Lua that checks its own assertions and
-# how its API is used, if its source can be had. A module can use the sanitizers only if the interpreter is linked with
-# them, so there is a small interpreter for that. `nodelete` keeps the module's symbols for reports of leaks, which are
-# written after Lua has unloaded the module.
+# gcc's run has the debug build's assertions, clang's is the release code with a Lua that checks its own assertions
+# and how its API is used, if it is Lua 5.4 and its source can be had. A module can use the sanitizers only if the
+# interpreter is linked with them, so there is a small interpreter for that. `nodelete` keeps the module's symbols for
+# reports of leaks, which are written after Lua has unloaded the module.
 .PHONY: check-san
 check-san: check-san-gcc check-san-clang ## the specs with address and undefined-behaviour sanitizers, gcc's and clang's
 check-san-gcc:   BUILT = CC=gcc BUILD=build/san-gcc CFLAGS='-O1 -DRUNNEL_DEBUG $(SPECS_SANITIZED)' $(FEWEST_SPECS)
@@ -60,13 +60,14 @@ check-san-clang: BUILT = CC=clang BUILD=build/san-clang CFLAGS='-O2 $(SPECS_SANI
 SPECS_SANITIZED = -g -fno-omit-frame-pointer $(SANITIZED)
 run-san-gcc run-san-clang: export ASAN_OPTIONS = detect_leaks=1:detect_stack_use_after_return=1:intercept_tls_get_addr=0
 run-san-gcc run-san-clang: export UBSAN_OPTIONS = print_stacktrace=1
-ASSERTING = $(abspath $(BUILD))/asserting
+ASSERTING = $(abspath $(BUILD))/asserting$(LUA_VERSION)
 run-san-gcc:
 	$(THEN) run-with-sanitizers
 run-san-clang:
-	@scripts/asserting_lua '$(ASSERTING)' || { [ $$? = 77 ] && echo 'assertions of Lua: skipped: it was not built'; }
+	@([ '$(LUA_VERSION)' = 5.4 ] || exit 77; scripts/asserting_lua '$(ASSERTING)') || \
+	  { [ $$? = 77 ] && echo 'assertions of Lua: skipped: there is no source of Lua 5.4'; }
 	$(THEN) run-with-sanitizers \
-	  $$([ ! -e '$(ASSERTING)/lua' ] || echo 'LUA_CFLAGS=-I$(ASSERTING)/include' 'LUA_LIBS=$(ASSERTING)/liblua5.4.a')
+	  $$([ ! -e '$(ASSERTING)/liblua5.4.a' ] || echo 'LUA_CFLAGS=-I$(ASSERTING)/include' 'LUA_LIBS=$(ASSERTING)/liblua5.4.a')
 .PHONY: run-with-sanitizers
 run-with-sanitizers: $(BUILD)/lua
 	$(THEN) run-specs LUA=$(abspath $(BUILD))/lua LDFLAGS=-Wl,-z,nodelete
@@ -74,11 +75,12 @@ run-with-sanitizers: $(BUILD)/lua
 $(BUILD)/lua: scripts/san_lua.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 $(WARNINGS) $(LUA_CFLAGS) $(CFLAGS) -o $@ $< $(if $(filter %.a,$(LUA_LIBS)),$(WHOLE_LUA),$(LUA_LIBS))
+
 # All functions of Lua, also those that only modules call.
 WHOLE_LUA = -Wl,-E -Wl,--whole-archive $(LUA_LIBS) -Wl,--no-whole-archive -lm -ldl
 
 # Only the specs that reach the C code of runnel in their own process, since valgrind does not follow the programs that a
-# spec starts, and is 30 times slower: not those of Lua code on luv. The watchdog sets no limit under it.
+# spec starts, and is 30 times slower: not those of Lua modules. The watchdog sets no limit under it.
 check-valgrind: ## the specs of the core and of the C modules under valgrind's memcheck, with the core's assertions
 check-valgrind: NEEDED = valgrind
 check-valgrind: BUILT  = BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' SPEC='$(if $(filter spec,$(SPEC)),$(VALGRIND_SPECS),$(SPEC))' \

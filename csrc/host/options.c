@@ -81,12 +81,11 @@ static bool read_seed(Options *o, const char *value) {
 
 static bool read_monitor(Options *o, const char *word) {
   const char *value = word[strlen("--monitor")] == '=' ? word + strlen("--monitor=") : "0";
-  char *end = NULL;
-  long port = strtol(value, &end, 10);
+  long long port = 0;
+  bool is_port = read_integer(value, 0, 65535, &port);
   o->monitored = true;
   o->monitor_port = (int)port;
-  return (end != value && !*end && port >= 0 && port <= 65535) ||
-         complain(o, "--monitor", "needs a port from 0 to 65535, as in --monitor=8080");
+  return is_port || complain(o, "--monitor", "needs a port from 0 to 65535, as in --monitor=8080");
 }
 
 /* Reads an option of two dashes at argv[*i]. Returns false if it is invalid. */

@@ -11,10 +11,16 @@ local ForNow = { __close = function(self, err)
   if err ~= nil and problems.is_for_now(err, self.path) then hand_back.hand_back((core.internal.error_text(err))) end
 end }
 
----A value for a to-be-closed variable: an error that leaves its block, and says that the file cannot be written for
----now, becomes that of `hand_back`.
+---The same function, but an error that says that the file cannot be written for now becomes that of `hand_back`.
 ---@param store runnel.store.Store
----@return any
-function for_now.new(store) return setmetatable({ path = store.path }, ForNow) end
+---@param f function
+---@return function
+function for_now.hands_back(store, f)
+  local judge = setmetatable({ path = store.path }, ForNow)
+  return function(...)
+    local _ <close> = judge
+    return f(...)
+  end
+end
 
 return for_now

@@ -61,15 +61,6 @@ function Task:last_words() end -- luacheck: no self
 
 local class = job_tasks.class(Task)
 
--- The function that the worker calls. A step in it may need the file.
-local function judged(store, f)
-  local judge = for_now.new(store)
-  return function(...)
-    local _ <close> = judge
-    return f(...)
-  end
-end
-
 ---Starts a worker, which runs the jobs of the remote stages of that name, at most `n` at a time. It runs until
 ---`worker:drain()`, `worker:stop()`, or the end of the store; `worker:wait()` waits for that.
 ---@param store runnel.store.Store
@@ -97,7 +88,7 @@ function serve.serve(store, name, n, f, opts)
   local self, lost = worker.start {
     kind = "worker", n = n, keeper = keeper, timeout = options.timeout, rate = rate, is_paused = consumer.paused,
     task = setmetatable({
-      store = store, name = name, f = judged(store, f), label = ("%s:%d"):format(process()),
+      store = store, name = name, f = for_now.hands_back(store, f), label = ("%s:%d"):format(process()),
     }, class),
   }
   if not self then error("serve: " .. lost, 2) end

@@ -24,9 +24,8 @@ local function results_of(outcome, has_results)
 end
 
 -- The function that the worker calls: f within a call of `once`, so that calls of `once` in it are its steps.
-local function with_steps(name, f, judge)
+local function with_steps(name, f)
   return function(value, message)
-    local judged <close> = judge -- luacheck: ignore 211
     local scope = steps.scope("", "stage " .. name, ("%d"):format(message.sequence))
     local call <close> = steps.enter(scope)
     message.call = call -- whose steps are forgotten when the message ends
@@ -35,9 +34,8 @@ local function with_steps(name, f, judge)
 end
 
 -- The same in a transaction, which stores the results at its end.
-local function with_tx(keeper, f, has_results, judge)
+local function with_tx(keeper, f, has_results)
   return function(value, message)
-    local judged <close> = judge -- luacheck: ignore 211
     local outcome
     keeper.consumer.store.db:transaction(function(tx)
       outcome = table.pack(f(value, message, tx))
@@ -94,8 +92,8 @@ function stage.stage(store, from, n, f, to, opts)
   }
   local has_results = out ~= nil
   if opts.key then read.f = by_key.checked(read.f, opts.key) end
-  local judge = for_now.new(store)
-  read.f = opts.tx and with_tx(keeper, read.f, has_results, judge) or with_steps(read.name, read.f, judge)
+  read.f = for_now.hands_back(store,
+    opts.tx and with_tx(keeper, read.f, has_results) or with_steps(read.name, read.f))
   local self, lost = worker.start {
     kind = "stage", n = n, keeper = keeper, task = arguments.task(read, has_results), timeout = options.timeout,
     rate = rate, is_paused = consumer.paused,

@@ -64,7 +64,7 @@ local function config_of(server)
     add("cluster { name: spec, listen: 127.0.0.1:%d, routes: [%s] }", server.cluster_port, server.routes)
   end
   add("%s", options.config or "")
-  -- The server's own limit for a login is 2 s, too.
+  -- The server's own limit for a login is 2 s, which a slow machine exceeds.
   return (table.concat(lines, "\n"):gsub("authorization {", "%0 timeout: 30,")) .. "\n"
 end
 
