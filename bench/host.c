@@ -75,7 +75,7 @@ static int open_prompt(const char *runnel, pid_t *pid) {
   if (*pid == 0) {
     (void)setsid();
     int fd = open(name, O_RDWR);
-    for (int i = 0; i < 3; i++) (void)dup2(fd, i);
+    for (int i = 0; i < 3 && fd >= 0; i++) (void)dup2(fd, i);
     (void)setenv("TERM", "xterm", 1);
     (void)setenv("XDG_STATE_HOME", "/nowhere", 1);
     (void)execlp(runnel, runnel, (char *)NULL);

@@ -528,6 +528,9 @@ FOREIGN = CC=$$(scripts/foreign_lua $(1)) BYTECODE= has= \
 .PHONY: check-analyzer
 check-analyzer: ## all checks of clang-tidy, with clang's analyzer
 	$(SETUP) lint
+	$(THEN) run-analyzer
+.PHONY: run-analyzer
+run-analyzer:
 	printf '%s\n' $(C_FILES) | xargs -P "$$(nproc 2>/dev/null || echo 2)" -I @ \
 	  clang-tidy --quiet @ -- $(CORE_CFLAGS) -DRUNNEL_DEBUG $(HOST_CPPFLAGS)
 

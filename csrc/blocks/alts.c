@@ -44,7 +44,8 @@ static int choose(lua_State *L, Sched *S, Alts *a, int n) {
     }
     if (!can(L, &ops[i], i)) continue;
     /* The k-th ready one replaces the choice with probability 1/k: so all are equally likely. */
-    if (++ready == 1 || random_below(&S->world.random, ready) == 0) chosen = i;
+    ready++;
+    if (ready == 1 || random_below(&S->world.random, ready) == 0) chosen = i;
     if (priority) break;
   }
   if (UNLIKELY(ready > 1) && S->world.rules) return choose_by_rules(L, S, a, ready, chosen);

@@ -13,7 +13,8 @@ bool name_find_function(lua_State *co, lua_Debug *ar) {
   if (!lua_getstack(co, level, ar)) return false;
   lua_getinfo(co, "S", ar);
   lua_Debug inner;
-  while (ar->linedefined < 0 && level > 0 && lua_getstack(co, --level, &inner) && lua_getinfo(co, "S", &inner)) {
+  for (level--; ar->linedefined < 0 && level >= 0 && lua_getstack(co, level, &inner); level--) {
+    lua_getinfo(co, "S", &inner);
     if (inner.linedefined > 0) *ar = inner;
   }
   return true;

@@ -39,7 +39,10 @@ void spin_end(Spin *spin, bool has_come) {
   } else if (has_come) {
     spin->usual = SPIN_USUAL;
     spin->few = (SpinPause){0};
-    if (spin->in_time < IN_TIME && ++spin->in_time == IN_TIME) spin->seldom = (SpinPause){0};
+    if (spin->in_time < IN_TIME) {
+      spin->in_time++;
+      if (spin->in_time == IN_TIME) spin->seldom = (SpinPause){0};
+    }
   } else {
     spin->in_time = 0;
     spin->usual /= 2;

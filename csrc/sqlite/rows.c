@@ -43,8 +43,7 @@ static int write_page(Job *job) {
   size_t size = bytes_length(&job->rows);
   if (!job->further) job->further = tmpfile();
   if (!job->further) return SQLITE_CANTOPEN;
-  bool ok =
-      fwrite(&size, sizeof size, 1, job->further) == 1 && fwrite(bytes_first(&job->rows), size, 1, job->further) == 1;
+  bool ok = fwrite(&size, sizeof size, 1, job->further) == 1 && fwrite(job->rows.start, size, 1, job->further) == 1;
   bytes_clear(&job->rows);
   return ok ? SQLITE_OK : SQLITE_FULL;
 }

@@ -147,7 +147,7 @@ static uint32_t count(const Held *held, const SharedChan *chan) {
     else high = middle;
   }
   uint32_t n = 0;
-  while (low < held->n && held->chans[low++] == chan) n++;
+  for (; low < held->n && held->chans[low] == chan; low++) n++;
   return n;
 }
 

@@ -27,14 +27,15 @@ static bool read_file(Bytes *bytes, const char *path, Why *why) {
   FILE *file = fopen(path, "rbe");
   if (!file) return why_set(why, "cannot read %s: %s", path, strerror(errno));
   char block[BLOCK];
-  size_t n;
   bool ok = true;
-  while (ok && (n = fread(block, 1, sizeof block, file)) > 0) {
-    if (bytes_length(bytes) > MAX_FILE) ok = why_set(why, "cannot read %s: it is too large", path);
+  size_t n = sizeof block;
+  while (ok && n == sizeof block) {
+    n = fread(block, 1, sizeof block, file);
+    if (n < sizeof block && ferror(file)) ok = why_set(why, "cannot read %s: %s", path, strerror(errno));
+    else if (bytes_length(bytes) > MAX_FILE) ok = why_set(why, "cannot read %s: it is too large", path);
     else if (!bytes_add(bytes, block, n)) ok = why_set(why, "not enough memory");
   }
   OPENSSL_cleanse(block, sizeof block); /* it may contain a private key */
-  if (ok && ferror(file)) ok = why_set(why, "cannot read %s: %s", path, strerror(errno));
   (void)fclose(file);
   return ok;
 }

@@ -185,6 +185,6 @@ static inline uint64_t trace_oldest(const Trace *t) {
 static inline const TraceRecord *trace_at(const Trace *t, uint64_t n) { return &t->ring[n & t->mask]; }
 
 /* The id whose low 32 bits these are: the highest one that is not above `last`. */
-static inline uint64_t trace_whole_id(uint64_t last, uint32_t id) { return last - (uint32_t)((uint32_t)last - id); }
+static inline uint64_t trace_whole_id(uint64_t last, uint32_t id) { return last - ((uint32_t)last - id); }
 
 #endif

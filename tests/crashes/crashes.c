@@ -151,8 +151,7 @@ static bool crash_here(Run *run, bool is_again) {
   bool is_all = false;
   run->parts = place_parts(run->place);
   run->writes = place_writes(run->place);
-  run->fates = realloc(run->fates, run->parts + 1);
-  if (!run->fates) abort();
+  run->fates = larger(run->fates, run->parts + 1);
   run->left = run->share;
   for (size_t n = 0; n <= names; n++) {
     bool few = run->parts < 20 && (int64_t)1 << run->parts <= run->share;

@@ -7,6 +7,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+
+/* As realloc; without memory the check ends. */
+static inline void *larger(void *old, size_t size) {
+  void *memory = realloc(old, size);
+  if (!memory) abort();
+  return memory;
+}
 
 /* The files of a database, by their names. */
 typedef enum { FILE_DATABASE, FILE_WAL, FILE_JOURNAL, FILE_NAMES } FileName;

@@ -8,12 +8,6 @@
 
 /* ---- bytes ---- */
 
-static void *larger(void *old, size_t size) {
-  void *memory = realloc(old, size);
-  if (!memory) abort();
-  return memory;
-}
-
 /* These bytes are changed. */
 static void touch(Bytes *bytes, size_t from, size_t to) {
   Track *track = bytes->track;

@@ -77,8 +77,7 @@ static void add_part(File *file, const Log *log, Part part) {
   part.hash = data ? bytes_hash(data, (size_t)part.size, place) : place;
   if (file->count == file->room) {
     file->room = file->room ? 2 * file->room : 64;
-    file->parts = realloc(file->parts, file->room * sizeof *file->parts);
-    if (!file->parts) abort();
+    file->parts = larger(file->parts, file->room * sizeof *file->parts);
   }
   file->parts[file->count++] = part;
 }
@@ -113,8 +112,7 @@ static void settle(File *file, const Log *log) {
 static void add_name(Place *place, size_t number) {
   if (place->names_count == place->names_room) {
     place->names_room = place->names_room ? 2 * place->names_room : 16;
-    place->names = realloc(place->names, place->names_room * sizeof *place->names);
-    if (!place->names) abort();
+    place->names = larger(place->names, place->names_room * sizeof *place->names);
   }
   place->names[place->names_count++] = number;
 }
@@ -177,9 +175,8 @@ static void list_parts(Place *place) {
     size_t first = place->count;
     if (place->count + file->count > place->room) {
       place->room = 2 * (place->count + file->count);
-      place->flat = realloc(place->flat, place->room * sizeof(void *));
-      place->last = realloc(place->last, place->room * sizeof *place->last);
-      if (!place->flat || !place->last) abort();
+      place->flat = larger(place->flat, place->room * sizeof(void *));
+      place->last = larger(place->last, place->room * sizeof *place->last);
     }
     for (size_t k = 0; k < file->count; k++) {
       Part *part = &file->parts[k];

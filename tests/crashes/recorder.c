@@ -29,8 +29,7 @@ static RecordedFile *recorded(sqlite3_file *file) { return (RecordedFile *)(void
 void log_add(Log *log, Op op) {
   if (log->count == log->room) {
     log->room = log->room ? 2 * log->room : 1024;
-    log->ops = realloc(log->ops, log->room * sizeof *log->ops);
-    if (!log->ops) abort();
+    log->ops = larger(log->ops, log->room * sizeof *log->ops);
   }
   if (op.kind == OP_WRITE) {
     const unsigned char *data = op.data;

@@ -57,11 +57,9 @@ static void *be_client(void *data) {
   char bytes[4096];
   ssize_t n, all = 0;
   while ((n = recv(fd, bytes, sizeof bytes, 0)) > 0) all += n;
+  bool is_silent = n < 0 && all == 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   (void)close(fd);
-  atomic_fetch_add(n < 0 && all == 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? &silent
-                   : all                                                          ? &answered
-                                                                                  : &refused,
-                   1);
+  atomic_fetch_add(is_silent ? &silent : all ? &answered : &refused, 1);
   atomic_fetch_sub(&clients, 1);
   return NULL;
 }

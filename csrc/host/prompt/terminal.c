@@ -187,11 +187,12 @@ static int term_real_path(lua_State *L) {
 static int list_files(lua_State *L) {
   DIR *dir = (DIR *)lua_touserdata(L, 1);
   const struct dirent *entry;
+  int fd = dirfd(dir);
   lua_newtable(L);
   for (lua_Integer n = 1; (entry = readdir(dir)) != NULL;) { // cppcheck-suppress readdirCalled
     struct stat status;
     if (entry->d_name[0] == '.') continue;
-    bool is_dir = fstatat(dirfd(dir), entry->d_name, &status, 0) == 0 && S_ISDIR(status.st_mode);
+    bool is_dir = fd >= 0 && fstatat(fd, entry->d_name, &status, 0) == 0 && S_ISDIR(status.st_mode);
     lua_pushfstring(L, is_dir ? "%s/" : "%s", entry->d_name);
     lua_rawseti(L, -2, n++);
   }

@@ -44,9 +44,10 @@ int width_next(void) {
 /* Whether the bytes match the answer so far: ESC [ row ; column R. */
 typedef enum { NO, BEGINS, COMPLETE } Match;
 static Match match(int *column) {
-  size_t i = 0, digits;
-  if (begun[i++] != ESCAPE) return NO;
-  if (i < count && begun[i++] != '[') return NO;
+  size_t i = 2, digits;
+  if (begun[0] != ESCAPE) return NO;
+  if (count < 2) return BEGINS;
+  if (begun[1] != '[') return NO;
   for (int part = 0; part < 2; part++) {
     *column = 0;
     for (digits = 0; i < count && digits < DIGITS && isdigit((unsigned char)begun[i]); i++, digits++) {

@@ -100,7 +100,7 @@ void conn_await_head(Conn *conn) {
 Conn *conn_open(Hub *hub, int fd, const Peer *peer, bool is_surplus) {
   Conn *conn = (Conn *)calloc(1, sizeof *conn);
   if (!conn) {
-    (void)wire_close(&(Wire){.fd = fd});
+    wire_close(&(Wire){.fd = fd});
     return NULL;
   }
   conn->hub = hub;

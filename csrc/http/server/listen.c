@@ -50,7 +50,7 @@ static bool take_port(int fd, const Place *place, const Address *address, sockle
          bind(fd, &address->any, size) == 0 && listen(fd, SOMAXCONN) == 0;
 }
 
-/* Reads port or path of a socket; false if it is not one of TCP, or a Unix socket with a path. */
+/* Reads port or path of a socket; false if it is not one of TCP, or a Unix socket with a path: errno is ENOTSOCK. */
 static bool describe_own(Listening *own) {
   Address address = {.any.sa_family = AF_UNSPEC};
   int type = 0;
@@ -60,7 +60,9 @@ static bool describe_own(Listening *own) {
   if (ok && address.any.sa_family == AF_INET) own->port = ntohs(address.v4.sin_port);
   if (ok && address.any.sa_family == AF_INET6) own->port = ntohs(address.v6.sin6_port);
   if (ok && address.any.sa_family == AF_UNIX) memcpy(own->path, address.un.sun_path, PATH_SIZE - 1);
-  return own->port != 0 || *own->path;
+  if (own->port != 0 || *own->path) return true;
+  errno = ENOTSOCK;
+  return false;
 }
 
 static bool take_given(Listening *own, char *why, size_t size) {
