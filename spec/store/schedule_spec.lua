@@ -116,6 +116,32 @@ describe("schedules of a store", function()
     assert.same({}, store:schedules())
   end)
 
+  it("run now twice when a run and another process do so in the same ms", function()
+    local time = 1800000000123
+    store.time = function() return time end
+    local other <close> = stores.open(dir.path .. "/work.db")
+    other.time = store.time
+    local nightly, ids = store:schedule("nightly", { every = 3600000 }), {}
+    local same, attempt = assert(other:schedule "nightly"), store.attempt
+    local parents = store:runs("parent", function()
+      ids[#ids + 1] = assert(nightly:run_now()).id
+      if #ids == 2 then return end
+      error "not yet" -- continued, it finds the run that it has started
+    end, { backoff = 1 })
+    local function steal(of, kind, sql, ...)
+      if sql:find "insert or ignore into runnel_run" and (...) == "nightly" then
+        store.attempt = nil
+        ids.stolen = assert(same:run_now()).id
+      end
+      return attempt(of, kind, sql, ...)
+    end
+    local r = assert(parents:start(1))
+    store.attempt = steal
+    r:result()
+    assert.same({ "2027-01-15T08:00:00.124Z", "2027-01-15T08:00:00.124Z", stolen = "2027-01-15T08:00:00.123Z" }, ids)
+    assert.equal(2, #assert(nightly.runs:list()))
+  end)
+
   it("are run now by a run as a step, which has the same time when the run is continued", function()
     local nightly, tries, ids = store:schedule("nightly", "0 3 * * *", function(_, time) return time end), 0, {}
     local parents = store:runs("parent", function()

@@ -14,16 +14,16 @@ local options = require "runnel.queue.options"
 local rates = require "runnel.store.rate"
 local look = require "runnel.store.runs.run_look"
 local run_ref = require "runnel.store.runs.run_ref"
+local run_start = require "runnel.store.runs.run_start"
 local run_work = require "runnel.store.runs.run_work"
 local running = require "runnel.queue.running"
 local schema = require "runnel.store.schema"
 local sign = require "runnel.internal.sign"
 local streams = require "runnel.store.stream"
 local table_of = require "runnel.store.runs.run_table"
-local values = require "runnel.store.values"
 local worker = require "runnel.queue.worker"
 
-local internal, kinds = core.internal, check.kinds
+local kinds = check.kinds
 
 local runs = {}
 
@@ -57,52 +57,10 @@ Runs.__index = Runs
 
 -- ---- starting ----
 
--- A value of the file as a short text.
-local function shown(form, value)
-  if form == "nil" then return "nil" end
-  local text = form:find "json" and tostring(value) or ("%q"):format(tostring(value))
-  return #text <= 200 and text or text:sub(1, 200) .. "..."
-end
-
--- Whether two values are the same; nan is the same as nan.
-local function is_equal(a, b)
-  if type(a) ~= "table" or type(b) ~= "table" then return a == b or a ~= a and b ~= b end
-  for key, value in pairs(a) do
-    if not is_equal(value, b[key]) then return false end
-  end
-  for key in pairs(b) do
-    if a[key] == nil then return false end
-  end
-  return true
-end
-
 local START <const> = { priority = function(value, what, level)
   if math.type(value) == "integer" and value >= 0 and value <= 9 then return end
   error(("%s: an integer from 0 to 9 expected, got %s"):format(what, check.describe(value)), level)
 end }
-
--- Starts a run, for the program or for a run, whose step `of` that is.
-local function start(self, id, argument, form, data, priority, parent, of)
-  local store, stream, ref = self.store, table_of.stream(self.name), run_ref.new(self.store, self.name, id)
-  local rows, changes = (parent or store):attempt("last", table_of.start(ref, stream, form, data, priority, parent))
-  if not rows then return nil, changes end
-  if changes > 0 then
-    store:ring(stream)
-    return ref
-  end
-  if not rows[1] and parent then
-    parent:look_for_cancel()
-    if parent.cancels then parent:raise_cancellation(of) end
-  end
-  if not rows[1] then return nil, ("the stream %q is missing"):format(stream) end
-  local row, _, _, entry = rows[1], values.encode(argument, "the argument")
-  if not is_equal(table_of.value(row.form, row.value), values.of(entry)) then
-    local given = values.bytes(data)
-    internal.raise(("start: there is a run %q of %s with another argument: it has %s, and this call has %s")
-      :format(tostring(id), self.name, shown(row.form, row.value), shown(form, given)))
-  end
-  return ref
-end
 
 ---Starts a run, unless there is one with that id: then it returns that one. It is on the disk when this returns. In the
 ---function of a run, it is a step, and that run is the parent of the new one.
@@ -114,16 +72,17 @@ function Runs:start(id, argument, opts)
   sign.own(self, "runs", "start")
   run_ref.check_id(id, "start")
   check.options(opts, START, "start")
-  local form, data = values.encode(argument, "the argument")
-  if not form then error("start: " .. data, 2) end
+  local kept, problem = run_start.argument(argument)
+  if not kept then error("start: " .. problem, 2) end
   local run, priority = table_of.current(self.store), opts and opts.priority or 0
-  if not run then return start(self, id, argument, form, data, priority) end
-  run:value("start", { self.name, id }, function(doing)
-    local ref, err = start(self, id, argument, form, data, priority, run, doing.of)
-    if not ref then error(err, 0) end
-    return true
-  end)
-  return run_ref.new(self.store, self.name, id)
+  local ref = run_ref.new(self.store, self.name, id)
+  if run then
+    run_start.step(run, ref, kept, priority)
+    return ref
+  end
+  local is_own, err = run_start.start(ref, kept, priority)
+  if is_own == nil then return nil, err end
+  return ref
 end
 
 -- ---- looking ----

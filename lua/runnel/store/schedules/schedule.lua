@@ -244,32 +244,18 @@ function Schedule:resume()
   return ok, err
 end
 
--- The time of a run that starts now, a number; or an error.
-local function time_now(self)
-  local rows, err = self.store:attempt("rows", FIND, self.name)
-  if not rows then return err end
-  if not rows[1] then return ("there is no schedule %q"):format(self.name) end
-  return run_now.free_time(self.store, self.name, time_of(self.store, rows[1]), id_of)
-end
-
 ---Starts a run now, besides those that are planned, and besides others that this has started in the same ms. In the
 ---function of a run, it is a step, and the time is one, too.
 ---@return runnel.store.RunRef? run, string? err
 function Schedule:run_now()
   sign.own(self, "schedule", "run_now")
-  local run = table_of.current(self.store)
-  if run then
-    local time = run:value("run_now", self.name, function() return time_now(self) end)
-    if type(time) ~= "number" then return nil, time end
-    return self.runs:start(id_of(time), time)
-  end
-  while true do
-    local time = time_now(self)
-    if type(time) ~= "number" then return nil, time end
-    local ref, err, is_new = run_now.start(self.store, self.name, id_of(time), time)
-    if not ref then return nil, err end
-    if is_new then return ref end -- else another process was quicker
-  end
+  local run, err = run_now.start(self.store, self.name, function()
+    local rows, problem = self.store:attempt("rows", FIND, self.name)
+    if not rows then return nil, problem end
+    if not rows[1] then return nil, ("there is no schedule %q"):format(self.name) end
+    return time_of(self.store, rows[1])
+  end, id_of)
+  return run, err
 end
 
 ---How it is.
