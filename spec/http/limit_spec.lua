@@ -54,6 +54,17 @@ describe("http.limit", function()
     end)
   end)
 
+  it("keeps at most 16 MB of keys of one time, and does not limit clients beyond #ci", function()
+    sim.run(function()
+      local f = http.limit(page, 1, 2000000, { key = function(req) return req.user end })
+      local function by(i) return (f { method = "GET", user = ("x"):rep(65533) .. 100 + i }) end
+      for i = 1, 256 do assert(by(i) == 200) end
+      assert.same({ 200, 200, 429, 429 }, { by(257), by(257), by(1), by(256) })
+      rn.sleep(2000000)
+      assert.same({ 200, 429 }, { by(257), by(257) })
+    end)
+  end)
+
   -- A bucket in memory, which others change before the first `conflicts` changes.
   local function bucket_of(conflicts)
     local entries, bucket = {}, { writes = 0 }

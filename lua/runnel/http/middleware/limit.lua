@@ -11,8 +11,9 @@ local limit = {}
 
 local OPTIONS = { bucket = true, key = check.kinds.callable }
 
--- Clients that are counted in one time; others are not limited, so that they cannot fill the memory.
-local MOST <const> = 100000
+-- Clients that are counted in one time, and the bytes of their keys, which may be what a header says; others are not
+-- limited, so that they cannot fill the memory.
+local MOST <const>, BYTES <const> = 100000, 16 * 1024 * 1024
 
 -- How often a count is tried to be changed that others change, too.
 local TRIES <const> = 20
@@ -41,11 +42,11 @@ end
 -- Counts in this state. Returns the number of the request in the present time, and ms until that ends.
 local function count_here(self, client)
   local window = core.now() // self.ms
-  if window ~= self.window then self.window, self.counts, self.clients = window, {}, 0 end
+  if window ~= self.window then self.window, self.counts, self.clients, self.bytes = window, {}, 0, 0 end
   local n = self.counts[client]
   if not n then
-    if self.clients == MOST then return 0, 0 end
-    self.clients = self.clients + 1
+    if self.clients == MOST or self.bytes + #client > BYTES then return 0, 0 end
+    self.clients, self.bytes = self.clients + 1, self.bytes + #client
   end
   n = (n or 0) + 1
   self.counts[client] = n
@@ -108,7 +109,7 @@ function limit.limit(f, n, ms, opts)
     error(("limit: ms: whole seconds expected, since processes share no finer clock, got %s"):format(ms), 2)
   end
   local self = { f = f, n = n, ms = ms, bucket = bucket, key = opts and opts.key or client_of,
-    count = bucket and count_there or count_here, counts = {}, window = nil, clients = 0 }
+    count = bucket and count_there or count_here, counts = {}, window = nil, clients = 0, bytes = 0 }
   return function(req) return handle(self, req) end
 end
 
