@@ -98,7 +98,8 @@ int interruption_throw(lua_State *L) {
 static void on_hook(lua_State *co, lua_Debug *ar) {
   const Go *go = told_go(sched_of(co));
   if (!go) {
-    lua_sethook(co, NULL, 0, 0); /* a coroutine that has inherited the hook, and outlives the go block */
+    /* seldom covered: a coroutine has inherited the hook, and outlives the go block */
+    lua_sethook(co, NULL, 0, 0);
   } else if (go->alt.co == co && lua_isyieldable(co)) {
     if (ar->event == LUA_HOOKCOUNT || ar->event == LUA_HOOKLINE) (void)lua_yield(co, 0);
   } else if (!is_at_the_end(co, ar)) {
