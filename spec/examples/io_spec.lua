@@ -46,7 +46,7 @@ describe("examples/xargs.lua", function()
       (shell.run(("%s | %s %s"):format(input, xargs, command))))
   end)
 
-  it("runs exactly n at a time, while a slow one does not block the others", function()
+  it("runs exactly n at a time, while a slow one does not block the others #ci", function()
     -- Each counts those that run, itself included, by their files. The first five wait for one another.
     local output, errors, status = shell.run([[
       d=$(mktemp -d); mkdir $d/run

@@ -1263,7 +1263,7 @@ describe("rn.threads", function()
     assert.not_matches("in threads", stage.heard()[1].trace)
   end)
 
-  it("says on stderr, once, for which jobs it waits when it is closed", function()
+  it("says on stderr, once, for which jobs it waits when it is closed #ci", function()
     local f = math.ceil(patience.factor()) -- how much longer things may take
     local output = stage.script((([[
       local rn = require "runnel"

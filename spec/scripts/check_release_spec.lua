@@ -27,7 +27,7 @@ describe("scripts/check_release", function()
     return found, result
   end
 
-  it("runs its rows in an unpacked archive, but for those that need a repository", function()
+  it("runs its rows in an unpacked archive, but for those that need a repository #ci", function()
     local found, result = run("specs addresses gc", ([[
       [ ! -e .git ] || echo "$*" >>'%s/in_repository'
       [ -e .git ] || echo "$*" >>'%s/in_archive']]):format(dir.path, dir.path))
@@ -37,7 +37,7 @@ describe("scripts/check_release", function()
     assert.matches("^test\ncheck%-gc\n$", (dir:read "in_archive":gsub("^check%-gc\ntest\n", "test\ncheck-gc\n")))
   end)
 
-  it("runs them in a root of Debian, with SUITE", function()
+  it("runs them in a root of Debian, with SUITE #ci", function()
     dir:write("scripts/debian_root", [[
       export called=$tree/called
       choose() { suite=${1%/*} lua=${1#*/}; }
@@ -63,7 +63,7 @@ describe("scripts/check_release", function()
     assert.is_nil((io.open(place:match "^(.*)/root/lane")))
   end)
 
-  it("goes on after a row that fails or skips something, and fails in the end", function()
+  it("goes on after a row that fails or skips something, and fails in the end #ci", function()
     local found, result = run("specs lint install", [[
       case $* in
       test) echo "1 failure"; exit 1 ;;
@@ -76,7 +76,7 @@ describe("scripts/check_release", function()
     assert.same({ { "gc skipped" }, 1 }, { found, result.status })
   end)
 
-  it("takes a row for ok that leaves out what Debian has no newer version of, and says so", function()
+  it("takes a row for ok that leaves out what Debian has no newer version of, and says so #ci", function()
     local too_old = "echo 'clusters: skipped: nats-server is older than 2.11'"
     local found, result = run("gc install", too_old)
     assert.same({ { "gc ok", "install ok" }, 0 }, { found, result.status }, result.err)
@@ -86,7 +86,7 @@ describe("scripts/check_release", function()
     assert.same({ { "gc skipped" }, 1 }, { found, result.status })
   end)
 
-  it("has a row for each check of make check-long", function()
+  it("has a row for each check of make check-long #ci", function()
     local found, result = run("long", "[ $1 != coverage ]")
     assert.same({ "gc ok", "coverage FAILED", "install ok" }, found, result.err)
     found = run("long lint gc", "true")

@@ -29,13 +29,13 @@ describe(".ci/run", function()
 
   local GOOD = "7 successes / 0 failures / 0 errors / 1 pending"
 
-  it("counts each spec, and each check that is not only a run of specs", function()
+  it("counts each spec, and each check that is not only a run of specs #ci", function()
     -- Three times the specs, the run with sanitizers, lint, check-oom and check-fresh.
     local line, status, out = run(GOOD)
     assert.same({ "25 passed, 0 failed, 3 skipped", 0 }, { line, status }, out)
   end)
 
-  it("counts each check that fails, and goes on with the others", function()
+  it("counts each check that fails, and goes on with the others #ci", function()
     local targets = { "test", "check-specs-rest", "lint", "check-san-gcc", "check-oom", "check-fresh" }
     local line, status, out = run(GOOD, table.concat(targets, " | "))
     assert.same({ "21 passed, 6 failed, 3 skipped", 1 }, { line, status }, out)
@@ -51,12 +51,12 @@ describe(".ci/run", function()
     assert.same({ "3 passed, 3 failed", 1 }, { line, status })
   end)
 
-  it("counts a check as skipped that says so, and that ends well", function()
+  it("counts a check as skipped that says so, and that ends well #ci", function()
     local line, status, out = run(GOOD, nil, "000010ff")
     assert.same({ "24 passed, 0 failed, 4 skipped", 0 }, { line, status }, out)
   end)
 
-  it("builds what several checks use before it starts them", function()
+  it("builds what several checks use before it starts them #ci", function()
     run(GOOD)
     assert.matches("^%-j%d+ programs\n", dir:read "made")
   end)

@@ -41,14 +41,14 @@ describe("scripts/setup", function()
       esac]]):format(update)
   end
 
-  it("waits while another process updates the lists of packages", function()
+  it("waits while another process updates the lists of packages #ci", function()
     local once = ("[ -e tried ] || { : >tried; %s; }"):format(LOCKED)
     assert.same({ out = "", err = "setup: installing spin\n", status = 0 }, setup("spin", apt_get(once), ""))
     assert.same({ out = "", err = "setup: installing debootstrap\n", status = 0 },
       setup("fresh", apt_get(once), ""))
   end)
 
-  it("says what is wrong if the lists cannot be updated", function()
+  it("says what is wrong if the lists cannot be updated #ci", function()
     local update = "echo 'E: no network'; exit 100"
     local result = setup("spin", apt_get(update), "")
     assert.same({ 1, "" }, { result.status, result.out })
