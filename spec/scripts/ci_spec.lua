@@ -14,7 +14,8 @@ describe(".ci/run", function()
 
   -- A run in which the specs have these sums, and `fails` is a pattern of the shell for the targets that fail. git says
   -- that the commit is `commit`. check-differences is skipped.
-  local function run(specs, fails, commit)
+  -- It began `seconds` ago.
+  local function run(specs, fails, commit, seconds)
     dir:write("bin/make", ([[#!/bin/sh
       echo "$*${SPEC_SHARE:+ of $SPEC_SHARE}${OOM_SCENARIOS:+: $OOM_SCENARIOS}" >>%s/made
       case $1 in test | check-specs-rest | check-san-*) echo '%s : 1.0 seconds, 2.0 of CPU time' ;; esac
@@ -23,7 +24,7 @@ describe(".ci/run", function()
     ]]):format(dir.path, specs, fails or "none"))
     dir:write("bin/git", ("#!/bin/sh\necho %s\n"):format(commit or "000000ff"))
     os.execute(("chmod +x '%s'/bin/* '%s/scripts/setup'"):format(dir.path, dir.path))
-    local result = process.run(dir.path, "PATH=$PWD/bin:$PATH .ci/run")
+    local result = process.run(dir.path, ("SECONDS=%d PATH=$PWD/bin:$PATH .ci/run"):format(seconds or 0))
     return result.out:match "([^\n]*)\n$", result.status, result.out
   end
 
@@ -54,6 +55,18 @@ describe(".ci/run", function()
   it("counts a check as skipped that says so, and that ends well #ci", function()
     local line, status, out = run(GOOD, nil, "000010ff")
     assert.same({ "24 passed, 0 failed, 4 skipped", 0 }, { line, status }, out)
+  end)
+
+  it("leaves out on a slow machine what takes turns, and says so #ci", function()
+    for _, seconds in ipairs { 420, 5000 } do
+      local line, status, out = run(GOOD, nil, nil, seconds)
+      assert.same({ "8 passed, 0 failed, 5 skipped", 0 }, { line, status }, out)
+      for _, check in ipairs { "each optional check-fresh", "share 5 sanitized check-san-gcc", "third check check-oom",
+        "share 3 specs check-specs-rest" } do
+        assert.is_truthy(out:find("\n=== skipped, since this machine is slow: " .. check .. "\n", 1, true), out)
+      end
+    end
+    assert.equal("25 passed, 0 failed, 3 skipped", (run(GOOD, nil, nil, 300)))
   end)
 
   it("builds what several checks use before it starts them #ci", function()
