@@ -102,6 +102,8 @@ typedef struct Conn {
   Events events;               /* Event (events.c), in the order in which they happened */
   Attended *attended;          /* the program's channels of events */
   atomic_uint nevents;         /* how many are posted and not delivered */
+  struct Event *result;        /* says how connecting has ended; made before, since Lua waits for it; NULL: posted */
+  struct Event *end;           /* says that the connection has ended; the same */
   int64_t max_payload;         /* the longest message that the server accepts; set before the Lua thread uses `nc` */
   bool is_connected;           /* the Lua thread may use `nc` */
   Io io;                       /* the thread that connects, reads and writes */
@@ -210,9 +212,10 @@ int conn_deliver(lua_State *L);
 void conn_set_callbacks(Conn *conn);
 
 /* Opens the queue of events to the channel at an index; returns a code of runnel. Closes it, and the ports of attended
-   channels. */
+   channels. Frees it. */
 int conn_open_events(lua_State *L, Conn *conn, int at);
 void conn_close_events(Conn *conn);
+void conn_free_events(Conn *conn);
 
 /* Posts the result of connecting, in the connection's thread. */
 void conn_has_connected(Conn *conn, natsConnection *nc, natsStatus s);

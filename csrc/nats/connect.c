@@ -20,7 +20,7 @@ enum { WRITE_TIMEOUT_MS = 2000, SILENCE_MS = 10000 };
 static void free_conn(void *object) {
   Conn *conn = (Conn *)object;
   sub_destroy_spent(conn);
-  events_free(&conn->events);
+  conn_free_events(conn);
   natsOptions_Destroy(conn->options);
   outbox_free(&conn->outbox);
   if (conn->io.reader) (void)conn->rn->reader_close(conn->io.reader);
@@ -100,7 +100,7 @@ int conn_connect(lua_State *L) {
   conn->rn = rn;
   conn->has_ended = true;
   outbox_open(&conn->outbox);
-  events_init(&conn->events, rn, conn, conn_deliver, NULL);
+  events_init(&conn->events, rn, conn, conn_deliver, &conn->io.thread);
   (void)pthread_mutex_init(&conn->lock, NULL);
   cond_init(&conn->changed);
   (void)pthread_mutex_init(&conn->subs_lock, NULL);

@@ -15,6 +15,7 @@ typedef struct Event {
   char text[TEXT_SIZE]; /* the error; or empty */
   char url[256];        /* of the server; or empty */
   const void *sub;      /* the event's natsSubscription, which may be gone; or NULL */
+  bool is_awaited;      /* go blocks wait for it: without memory, it is delivered later */
 } Event;
 
 static void free_event(void *object) {
@@ -58,8 +59,11 @@ int conn_deliver(lua_State *L) {
   lua_pushcfunction(L, handle);
   lua_pushlightuserdata(L, event);
   int status = lua_pcall(L, 1, 1, 0);
+  bool is_again = status == LUA_ERRMEM && event->is_awaited;
+  if (is_again) events_add(&conn->events, event, bits);
   handle_release(event);
-  return status == LUA_OK ? 1 : lua_error(L);
+  if (status != LUA_OK && !is_again) return lua_error(L);
+  return is_again ? 0 : 1;
 }
 
 /* NULL if there is no memory. */
@@ -78,8 +82,17 @@ static void post_event(Event *event) {
   if (!event) return;
   Conn *conn = event->conn;
   events_add(&conn->events, event, 1);
-  (void)events_post(&conn->events); /* without memory, it is posted together with the next one */
+  if (!events_post(&conn->events)) thread_wake(&conn->io.thread); /* which posts it when there is memory */
   handle_release(event);
+}
+
+/* Returns one of the events that were made before, which passes to the caller. */
+static Event *take_event(Event **made, const char *name) {
+  Event *event = *made;
+  *made = NULL;
+  event->name = name;
+  event->is_awaited = true;
+  return event;
 }
 
 static void copy_text(char *to, size_t size, const char *text) { (void)snprintf(to, size, "%s", text ? text : ""); }
@@ -94,7 +107,7 @@ static const char *fatal_error(natsConnection *nc) {
 /* Posts an event of the connection. If the Lua thread does not keep up, drops events, but never the last one. */
 static void tell(natsConnection *nc, Conn *conn, const char *name, bool is_last) {
   if (!is_last && atomic_load(&conn->nevents) >= EVENT_LIMIT) return;
-  Event *event = new_event(conn, name);
+  Event *event = is_last ? take_event(&conn->end, name) : new_event(conn, name);
   if (!event) return;
   (void)natsConnection_GetConnectedUrl(nc, event->url, sizeof event->url);
   copy_text(event->text, sizeof event->text, fatal_error(nc));
@@ -154,16 +167,15 @@ void conn_set_callbacks(Conn *conn) {
 }
 
 void conn_has_connected(Conn *conn, natsConnection *nc, natsStatus s) {
-  Event *event = new_event(conn, s == NATS_OK ? "connected" : "failed");
+  Event *event = take_event(&conn->result, s == NATS_OK ? "connected" : "failed");
   if (s == NATS_OK) {
     conn->nc = nc;
     conn->max_payload = natsConnection_GetMaxPayload(nc);
-    if (event) (void)natsConnection_GetConnectedUrl(nc, event->url, sizeof event->url);
+    (void)natsConnection_GetConnectedUrl(nc, event->url, sizeof event->url);
   } else {
     natsStatus last = NATS_OK;
     const char *text = nats_GetLastError(&last);
-    if (event)
-      copy_text(event->text, sizeof event->text, last == s && text ? conn_plain_text(text, s) : natsStatus_GetText(s));
+    copy_text(event->text, sizeof event->text, last == s && text ? conn_plain_text(text, s) : natsStatus_GetText(s));
     (void)pthread_mutex_lock(&conn->lock);
     conn->has_ended = true;
     (void)pthread_mutex_unlock(&conn->lock);
@@ -206,7 +218,17 @@ int conn_unattend(lua_State *L) {
 }
 
 /* It is quiet: a connection alone does not keep the program running. */
-int conn_open_events(lua_State *L, Conn *conn, int at) { return events_open(L, &conn->events, at, RUNNEL_QUIET); }
+int conn_open_events(lua_State *L, Conn *conn, int at) {
+  conn->result = new_event(conn, NULL);
+  conn->end = new_event(conn, NULL);
+  return conn->result && conn->end ? events_open(L, &conn->events, at, RUNNEL_QUIET) : RUNNEL_NO_MEMORY;
+}
+
+void conn_free_events(Conn *conn) {
+  if (conn->result) handle_release(conn->result);
+  if (conn->end) handle_release(conn->end);
+  events_free(&conn->events);
+}
 
 void conn_close_events(Conn *conn) {
   events_close(&conn->events);

@@ -68,6 +68,7 @@ static void read_and_write(Conn *conn) {
     if (n > 0 && fds[1].revents & POLLNVAL) (void)poll(NULL, 0, TICK_MS); /* libnats has closed it without a callback */
     if (has_input) atomic_store(&io->ticks, true); /* before the Lua thread publishes the answers to the messages */
     bool must_look = sub_take_all(conn);
+    if (!events_post(&conn->events)) must_look = true; /* there is no memory */
 
     bool wants_write = atomic_load(&io->wants_write);
     unwritten = since(unwritten, wants_write && !atomic_load(&io->is_full));
@@ -92,6 +93,16 @@ static void read_and_write(Conn *conn) {
   }
 }
 
+/* The connection has failed, and Lua may still have to be told so. */
+static void wait_for_end(Conn *conn) {
+  const Thread *thread = &conn->io.thread;
+  while (!thread_ends(thread)) {
+    struct pollfd fd = {.fd = wakeup_fd(thread->wakeup), .events = POLLIN};
+    (void)poll(&fd, 1, events_post(&conn->events) ? -1 : TICK_MS);
+    (void)wakeup_consume(thread->wakeup);
+  }
+}
+
 void *thread_run(void *data) {
   Conn *conn = (Conn *)data;
   natsConnection *nc = NULL;
@@ -99,6 +110,7 @@ void *thread_run(void *data) {
   natsStatus s = natsConnection_Connect(&nc, conn->options);
   conn_has_connected(conn, nc, s);
   if (s == NATS_OK) read_and_write(conn);
+  else wait_for_end(conn);
   nats_ReleaseThreadMemory();
   return NULL;
 }

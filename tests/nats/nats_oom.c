@@ -1,11 +1,16 @@
-/* nats_oom: messages of runnel.nats are made into tables, and sent with headers, while each allocation of Lua fails in
-   turn. Nothing may be lost by that: the address sanitizer looks for what is not freed. No server is needed. */
+/* nats_oom: messages of runnel.nats are made into tables, and sent with headers, and a connection is refused, while each
+   allocation fails in turn, of Lua and of the C module, also in its threads. Nothing may be lost by that: the address
+   sanitizer looks for what is not freed, and nats.connect returns. No server is needed. */
 #include <assert.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "../memory.h"
 #include "nats/conn.h"
+
+int luaopen_runnel_core(lua_State *L);
+int luaopen_runnel_nats_core(lua_State *L);
 
 static void add(natsMsg *msg, const char *name, const char *value) {
   natsStatus s = natsMsgHeader_Add(msg, name, value);
@@ -73,7 +78,34 @@ static int try_send(lua_State *L) {
   return status;
 }
 
-/* One of the two. */
+/* ---- connecting ---- */
+
+static const char CONNECT[] = "local nats = require 'runnel.nats'\n"
+                              "local url = 'nats://127.0.0.1:1'\n"
+                              "arm(true)\n"
+                              "local ok, conn, err = pcall(nats.connect, url)\n"
+                              "arm(false)\n"
+                              "return not ok and tostring(conn) or tostring(err)\n";
+
+static int arm(lua_State *L) {
+  memory_of(L)->armed = lua_toboolean(L, 1);
+  return 0;
+}
+
+/* Port 1, where nothing listens. Whatever fails, the call returns: that the connection was refused, or that there was
+   no memory; or, where the go block of the port had none and so has ended, which is reported, that nothing can come. */
+static int try_connect(lua_State *L) {
+  lua_register(L, "arm", arm);
+  memory_elsewhere = memory_of(L);
+  memory_must(L, luaL_dostring(L, CONNECT));
+  memory_elsewhere = NULL;
+  const char *said = lua_tostring(L, -1);
+  bool is_memory = strstr(said, "memory") != NULL, is_refused = strstr(said, "No server available") != NULL;
+  if (!is_memory && !is_refused && !strstr(said, "deadlock")) memory_die("connecting says: %s", said);
+  return memory_of(L)->refused ? LUA_ERRMEM : LUA_OK;
+}
+
+/* One of the three. */
 typedef struct Try {
   int (*run)(lua_State *L); /* returns how the protected call has ended */
   const char *name;
@@ -81,10 +113,11 @@ typedef struct Try {
 } Try;
 
 static void attempt(void *data) {
-  static const luaL_Reg no_modules[] = {{NULL, NULL}};
+  static const luaL_Reg modules[] = {
+      {"runnel.core", luaopen_runnel_core}, {"runnel.nats.core", luaopen_runnel_nats_core}, {NULL, NULL}};
   Try *try = (Try *)data;
   memory_now(&try->memory, 60, "nats_oom: %s", try->name);
-  lua_State *L = memory_open(&try->memory, no_modules);
+  lua_State *L = memory_open(&try->memory, modules);
   lua_gc(L, LUA_GCSTOP);
   int status = try->run(L);
   if (status != (try->memory.refused ? LUA_ERRMEM : LUA_OK)) memory_die("the call ends with status %d", status);
@@ -96,12 +129,14 @@ int main(void) {
   assert(s == NATS_OK);
   (void)s;
   Try received = {.run = try_receive, .name = "receiving"}, sent = {.run = try_send, .name = "sending"};
+  Try connected = {.run = try_connect, .name = "connecting"};
   uint32_t far = UINT32_MAX;
   uint32_t receives = memory_each(&received.memory, 1, &far, MEMORY_MOST, attempt, &received);
   uint32_t sends = memory_each(&sent.memory, 1, &far, MEMORY_MOST, attempt, &sent);
-  printf("nats_oom: %u failures while messages were received, %u while they were sent\n", (unsigned)receives - 1,
-         (unsigned)sends - 1);
-  assert(receives > 6 && sends > 2);
+  uint32_t connects = memory_each(&connected.memory, 1, &far, MEMORY_MOST, attempt, &connected);
+  printf("nats_oom: %u failures while messages were received, %u while they were sent, %u while connecting\n",
+         (unsigned)receives - 1, (unsigned)sends - 1, (unsigned)connects - 1);
+  assert(receives > 6 && sends > 2 && connects > 6);
   nats_Close();
   return 0;
 }

@@ -18,9 +18,10 @@ ending.methods = Conn
 
 -- ---- events ----
 
--- Calls functions registered by the program or by the library.
-local function call_each(list, what, ...)
-  local copy = table.move(list, 1, #list, 1, {})
+-- The functions that the program or the library has registered: while they are called, the list may change.
+local function copied(list) return table.move(list, 1, #list, 1, {}) end
+
+local function call_each(copy, what, ...)
   for _, f in ipairs(copy) do guard.call(what, f, ...) end
 end
 
@@ -32,11 +33,12 @@ end
 -- The connection has ended, with an error if the program has not closed it. Returns the number of unsent bytes.
 local function finish(self, err)
   if self.has_ended then return 0 end
+  local closers, no_beats = copied(self.closers), {} -- first: if there is no memory, nothing has changed
   self.has_ended, self.end_reason = true, err or "the connection is closed"
   local left = self.core:close()
-  self.beats = {}
+  self.beats = no_beats
   for _, request in pairs(self.requests) do request.replies:close(self.end_reason) end
-  call_each(self.closers, "on_close", err)
+  call_each(closers, "on_close", err)
   self.ended:close()
   for _, ch in ipairs(self.event_channels) do ch:close() end
   return left
@@ -72,7 +74,7 @@ function ending.on_event(self, event)
     finish(self, event.error or "the connection is lost")
     return nil
   end
-  call_each(self.listeners, "on_event", event)
+  call_each(copied(self.listeners), "on_event", event)
   tell(self, event)
   return nil
 end
