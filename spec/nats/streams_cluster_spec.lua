@@ -29,7 +29,7 @@ describe("streams", function()
         stream, err = far:stream("orders", { replicas = 3 })
         return stream
       end)
-      assert.is_truthy(stream, err)
+      assert.is_truthy(stream, cluster:explain(err))
       local sink, source = assert(far:sink "orders"), assert(far:source("orders", { name = name or nil }))
       for i = 1, 30 do
         if i == 10 then

@@ -371,7 +371,7 @@ describe("rn.profile", function()
   describe("of what is waited for", function()
     it("has the length of each wait, with its line, its channel, and who has ended it #slow", function()
       local jobs, results = rn.chan():name "jobs", rn.chan():name "results"
-      local waited = { take = 0, sleep = 0, put = 0 }
+      local waited, puts = { take = 0, sleep = 0, put = 0 }, 0
       local function timed(what, f, ...)
         local began = rn.now()
         f(...)
@@ -381,15 +381,17 @@ describe("rn.profile", function()
         for _ = 1, 2 do
           timed("take", jobs.take, jobs)
           timed("sleep", rn.sleep, 60)
+          puts = puts + 1
           timed("put", results.put, results, 1)
         end
       end
       local profile = rn.profile(function()
         local worker = rn.go(work)
-        for _ = 1, 2 do
+        for i = 1, 2 do
           rn.sleep(30)
           jobs:put(1)
           rn.sleep(100)
+          while puts < i do rn.sleep(1) end -- the machine is busy: the put must wait, too
           results:take()
         end
         worker:take()

@@ -17,10 +17,13 @@ describe("remote jobs in a cluster #slow #ci", function()
     local other <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50 }))
     local settings = { replicas = 3, drain_on_term = false }
     -- At first not all servers of the cluster may know each other.
-    local worker <close> = patience.wait_until(function() -- luacheck: ignore 211
+    local why
+    local worker <close> = patience.wait_until(function()
       local ok, made = pcall(other.serve, other, "square", 8, function(v) return v * v end, settings)
+      why = made
       return ok and made
     end)
+    assert.is_truthy(worker, cluster:explain(why))
     local values, n = {}, 0
     for i = 1, 2000 do values[i] = i end
     for v in rn.pmap(32, conn:remote("square", { replicas = 3 }), values) do

@@ -267,6 +267,18 @@ function Cluster:log()
   return table.concat(logs)
 end
 
+---What is wrong, and what the servers have said last.
+---@param err any
+---@return string
+function Cluster:explain(err)
+  local parts = { tostring(err) }
+  for _, server in ipairs(self.servers) do
+    parts[#parts + 1] = ("%s%s: %s"):format(server.name, server:running() and "" or " (has ended)",
+      server:log():sub(-1500))
+  end
+  return table.concat(parts, "\n")
+end
+
 function Cluster:close() self.set:close() end
 Cluster.__close = Cluster.close
 
