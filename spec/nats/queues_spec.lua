@@ -71,8 +71,9 @@ describe("queues", function()
       queue = queue_with("resize", 1)
       return queue.waiting == 3
     end)
-    assert.same({ "resize", "jobs", 3, 2, 0, 0, 0, false }, { queue.name, queue.kind, queue.waiting, queue.running,
-      queue.redelivered, queue.given_up, queue.done, queue.paused })
+    assert.same({ "resize", "jobs", 3, 2, 0, 0, false }, { queue.name, queue.kind, queue.waiting, queue.running,
+      queue.given_up, queue.done, queue.paused })
+    assert.is_true(queue.redelivered == 0 or patience.factor() > 2, queue.redelivered) -- the worker may be late
     assert.is_true(queue.rate == nil or queue.rate == 0) -- known from the second answer on
     assert.is_true(queue.oldest >= 0 and queue.oldest < 60000, queue.oldest)
     local first = queue.workers[1]
@@ -183,9 +184,9 @@ describe("queues", function()
     raises('^pause: ms: a number of milliseconds, at least 1, expected, got "x"$', function() queue:pause "x" end)
   end)
 
-  it("that are paused end in good order", function()
+  it("that are paused end in good order #slow", function()
     -- A paused worker makes no requests, so it gets a message by one that it has made before. The server must have that
-    -- one, and on a busy machine the worker must not take it for lost.
+    -- one until the message comes, and on a busy machine the worker must not take it for lost.
     local silence = waits.reader_silence
     waits.reader_silence = 60000
     finally(function() waits.reader_silence = silence end)

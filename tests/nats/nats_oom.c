@@ -10,7 +10,6 @@
 #include "nats/conn.h"
 
 int luaopen_runnel_core(lua_State *L);
-int luaopen_runnel_nats_core(lua_State *L);
 
 static void add(natsMsg *msg, const char *name, const char *value) {
   natsStatus s = natsMsgHeader_Add(msg, name, value);
