@@ -1,4 +1,5 @@
 /* ask.c: the methods with which Lua asks for statements, and gets their results; see database.h. The Lua thread. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +71,7 @@ int ask_plain(lua_State *L) {
   bool is_plain = true;
   for (int at = lua_gettop(L); at > 0 && is_plain; at--) {
     int type = lua_type(L, at);
-    bool is_nan = type == LUA_TNUMBER && lua_tonumber(L, at) != lua_tonumber(L, at);
+    bool is_nan = type == LUA_TNUMBER && isnan(lua_tonumber(L, at));
     is_plain = (type == LUA_TNIL || type == LUA_TBOOLEAN || type == LUA_TNUMBER || type == LUA_TSTRING) && !is_nan;
   }
   lua_pushboolean(L, is_plain);

@@ -3,6 +3,7 @@
 
    Nothing else of Lua runs meanwhile, so it must be short: its program has no loop (statement.c), its last run was
    quick, and no lock is waited for. And no value is copied. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "sqlite/database.h"
@@ -45,7 +46,7 @@ static bool read_value(lua_State *L, int at, Value *value) {
   int type = lua_type(L, at);
   bool is_plain = type == LUA_TNIL || type == LUA_TBOOLEAN || type == LUA_TNUMBER || type == LUA_TSTRING;
   if (is_plain) ask_value(L, at, value, NULL);
-  return is_plain && value->number == value->number; /* no nan */
+  return is_plain && !isnan(value->number);
 }
 
 /* database:here(sql, tx, ...) -> nil: the statement must run in the thread; or true, number of changed rows, id of the

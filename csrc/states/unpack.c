@@ -1,6 +1,7 @@
 /* unpack.c: see unpack.h. */
 #include "states/unpack.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "states/pack.h"
@@ -58,7 +59,7 @@ static const char *unpack_map(Unpacking *g, uint64_t n, int depth) {
     const char *wrong = unpack(g, depth);
     if (wrong) return wrong;
     if (lua_isnil(g->L, -1)) return "the packed value has nil as a key";
-    if (lua_type(g->L, -1) == LUA_TNUMBER && lua_tonumber(g->L, -1) != lua_tonumber(g->L, -1)) {
+    if (lua_type(g->L, -1) == LUA_TNUMBER && isnan(lua_tonumber(g->L, -1))) {
       return "the packed value has NaN as a key";
     }
     if ((wrong = unpack(g, depth)) != NULL) return wrong;
