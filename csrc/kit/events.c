@@ -94,7 +94,7 @@ static int push(lua_State *L, void *data) {
   lua_pushcfunction(L, events->deliver);
   lua_pushlightuserdata(L, owner);
   int status = lua_pcall(L, 1, LUA_MULTRET, 0);
-  if (!events_post(events) && events->thread) thread_wake(events->thread); /* it may have left objects, or raised */
+  events_tell(events); /* it may have left objects, or raised */
   handle_release(owner);
   return status == LUA_OK ? lua_gettop(L) - top : lua_error(L);
 }
@@ -103,7 +103,7 @@ static int push(lua_State *L, void *data) {
 static void drop(void *data) {
   Events *events = (Events *)data;
   end_post(events);
-  if (events->thread) thread_wake(events->thread);
+  thread_wake(events->thread);
   handle_release(events->owner);
 }
 
@@ -118,4 +118,8 @@ bool events_post(Events *events) {
   }
   unlock(events);
   return code == RUNNEL_OK || code == RUNNEL_CLOSED;
+}
+
+void events_tell(Events *events) {
+  if (!events_post(events)) thread_wake(events->thread);
 }

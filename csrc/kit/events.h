@@ -16,14 +16,14 @@ typedef struct Events {
   const runnel_functions *rn; /* the core's functions */
   Handle *owner;              /* the object that has this queue; held until `deliver` has been called */
   lua_CFunction deliver;      /* (owner, a light userdata) -> a value for the channel of the port, or nothing */
-  const Thread *thread;       /* woken if it must call events_post again; or NULL */
+  const Thread *thread;       /* the module's own, woken if it must call events_post again */
   pthread_mutex_t lock;       /* guards the rest */
   runnel_port *port;          /* NULL: events are dropped */
   List objects;               /* by Handle.news: objects with events, in the order of their first ones; held */
   bool is_posted;             /* a call of `deliver` is pending */
 } Events;
 
-/* Begins a queue without a port. `thread` may be NULL. */
+/* Begins a queue without a port. */
 void events_init(Events *events, const runnel_functions *rn, void *owner, lua_CFunction deliver, const Thread *thread);
 
 /* Ends a queue that is closed, or has never been opened. For the owner's `free`. */
@@ -42,6 +42,9 @@ void events_add(Events *events, void *object, unsigned bits);
 /* Makes Lua call `deliver` if there are events. False if there is no memory for that: then call this again soon. Any
    thread that holds the owner. */
 bool events_post(Events *events);
+
+/* The same in another thread than `thread`: if there is no memory, wakes that one, which calls events_post again. */
+void events_tell(Events *events);
 
 /* Takes the first object with events, with its hold, which passes to the caller, and its events; NULL if there is none.
    Lua thread. */

@@ -82,7 +82,7 @@ static void post_event(Event *event) {
   if (!event) return;
   Conn *conn = event->conn;
   events_add(&conn->events, event, 1);
-  if (!events_post(&conn->events)) thread_wake(&conn->io.thread); /* which posts it when there is memory */
+  events_tell(&conn->events);
   handle_release(event);
 }
 

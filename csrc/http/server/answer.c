@@ -101,7 +101,7 @@ static void note_bytes(void *data) {
   else if (request->conn) (void)watch(request, false); /* until a go block waits again */
   request->wants_body = false;
   server_unlock(request->server);
-  if (tells) (void)events_post(&request->server->events);
+  if (tells) events_tell(&request->server->events);
 }
 
 /* Receives into a block of DIRECT_BLOCK bytes, as request_receive. Returns the number of bytes, or -1: no memory. */

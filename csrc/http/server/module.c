@@ -127,7 +127,7 @@ static int start(lua_State *L) {
   server->rn = runnel_get_functions(L);
   (void)pthread_mutex_init(&server->lock, NULL);
   (void)pthread_cond_init(&server->returned, NULL);
-  events_init(&server->events, server->rn, server, deliver, NULL);
+  events_init(&server->events, server->rn, server, deliver, &server->thread);
   lua_pushvalue(L, 3);
   lua_setiuservalue(L, -2, SERVER_HANDLER);
   int code = events_open(L, &server->events, 2, RUNNEL_LEAVE_OPEN);
