@@ -6,18 +6,24 @@
 
 #include "shared/shared_chan.h"
 
-Parcel *parcel_new(size_t size, Budget *budget) {
-  if (size > SIZE_MAX - sizeof(Parcel) || !budget_take(budget, sizeof(Parcel) + size)) return NULL;
-  Parcel *parcel = (Parcel *)malloc(sizeof(Parcel) + size);
+/* What a parcel takes in front of its bytes. */
+static size_t before_bytes(uint32_t nchans) { return sizeof(Parcel) + nchans * sizeof(SharedChan *); }
+
+Parcel *parcel_new(const char *bytes, size_t size, SharedChan *const *chans, uint32_t nchans, Budget *budget) {
+  const size_t before = before_bytes(nchans);
+  if (size > SIZE_MAX - before || !budget_take(budget, before + size)) return NULL;
+  Parcel *parcel = (Parcel *)malloc(before + size);
   if (!parcel) {
-    budget_give(budget, sizeof(Parcel) + size);
+    budget_give(budget, before + size);
     return NULL;
   }
-  parcel->budget = budget;
   atomic_init(&parcel->holds, 1);
-  parcel->nchans = 0;
+  parcel->nchans = nchans;
   parcel->size = size;
-  parcel->chans = NULL;
+  parcel->budget = budget;
+  parcel->bytes = (char *)parcel + before;
+  memcpy(parcel->bytes, bytes, size);
+  for (uint32_t i = 0; i < nchans; i++) parcel->chans[i] = shared_chan_hold(chans[i]);
   return parcel;
 }
 
@@ -29,9 +35,8 @@ bool shared_value_set_string(SharedValue *value, const char *bytes, size_t size,
     if (size) memcpy(value->as.text, bytes, size);
     return true;
   }
-  Parcel *parcel = parcel_new(size, budget);
+  Parcel *parcel = parcel_new(bytes, size, NULL, 0, budget);
   if (!parcel) return false;
-  memcpy(parcel->bytes, bytes, size);
   value->kind = SHARED_LONG;
   value->as.parcel = parcel;
   return true;
@@ -41,15 +46,8 @@ bool shared_value_set_string(SharedValue *value, const char *bytes, size_t size,
 static void let_go(Parcel *parcel, SharedChan **unheld) {
   if (atomic_fetch_sub_explicit(&parcel->holds, 1, memory_order_acq_rel) > 1) return;
   for (uint32_t i = 0; i < parcel->nchans; i++) shared_chan_let_go(parcel->chans[i], unheld);
-  free(parcel->chans);
-  budget_give(parcel->budget, sizeof(Parcel) + parcel->size);
+  budget_give(parcel->budget, before_bytes(parcel->nchans) + parcel->size);
   free(parcel);
-}
-
-void parcel_release(Parcel *parcel) {
-  SharedChan *unheld = NULL;
-  let_go(parcel, &unheld);
-  shared_chan_free(unheld);
 }
 
 SharedValue shared_value_copy(const SharedValue *value) {

@@ -30,12 +30,12 @@ typedef enum SharedKind {
 /* The bytes of a long value, and the channels to which a packed table refers. Constant once a value points to it, so
    that any number of values may. */
 typedef struct Parcel {
-  atomic_uint holds;         /* values that point to it; the last to drop it frees it */
-  uint32_t nchans;           /* channels it refers to; it holds each of them */
-  size_t size;               /* bytes */
-  Budget *budget;            /* of which its memory is taken, or NULL */
-  struct SharedChan **chans; /* the channels, in memory of their own; NULL without any */
-  char bytes[];              /* the bytes */
+  atomic_uint holds;          /* values that point to it; the last to drop it frees it */
+  uint32_t nchans;            /* channels it refers to; it holds each of them */
+  size_t size;                /* bytes */
+  Budget *budget;             /* of which its memory is taken, or NULL */
+  char *bytes;                /* the bytes, behind the channels */
+  struct SharedChan *chans[]; /* the channels */
 } Parcel;
 
 typedef struct SharedValue {
@@ -51,10 +51,9 @@ typedef struct SharedValue {
   } as;
 } SharedValue;
 
-/* A parcel for `size` bytes without channels, with one hold on it; NULL when memory, or the budget (if any), runs out.
-   Removes a hold. */
-Parcel *parcel_new(size_t size, Budget *budget);
-void parcel_release(Parcel *parcel);
+/* A copy of these bytes and channels, with one hold on it, and a hold on each channel; NULL when memory, or the budget
+   (if any), runs out. */
+Parcel *parcel_new(const char *bytes, size_t size, struct SharedChan *const *chans, uint32_t nchans, Budget *budget);
 
 /* Makes it a string of `size` bytes; false when memory, or the budget (if any), runs out, and it is SHARED_NIL. It must
    hold nothing before. */

@@ -29,7 +29,8 @@ typedef struct Packing {
 /* Makes room for `n` more bytes; false when memory runs out, or when there are more bytes than a parcel may have: a table
    that contains the same one several times may be far larger than what it takes in Lua. */
 static bool reserve_slowly(Packer *p, size_t n) {
-  bool may = n <= SIZE_MAX - p->size && budget_has(p->budget, p->size + n);
+  const size_t chans = p->nchans * sizeof(SharedChan *);
+  bool may = n <= SIZE_MAX - p->size - chans && budget_has(p->budget, p->size + chans + n);
   char *bytes = may ? (char *)grow(p->bytes, &p->capacity, p->size + n, 1) : NULL;
   if (bytes) p->bytes = bytes;
   return bytes != NULL;
@@ -388,22 +389,6 @@ bool pack_bytes(lua_State *L, int index, Packer *packer, const char *name) {
   return ok;
 }
 
-/* Puts a copy of the packer's bytes and channels into a parcel. */
-static Parcel *make_parcel(const Packer *p) {
-  Parcel *parcel = parcel_new(p->size, p->budget);
-  if (!parcel) return NULL;
-  memcpy(parcel->bytes, p->bytes, p->size);
-  if (!p->nchans) return parcel;
-  parcel->chans = (SharedChan **)malloc(p->nchans * sizeof(SharedChan *));
-  if (!parcel->chans) {
-    parcel_release(parcel);
-    return NULL;
-  }
-  for (uint32_t i = 0; i < p->nchans; i++) parcel->chans[i] = shared_chan_hold(p->chans[i]);
-  parcel->nchans = p->nchans;
-  return parcel;
-}
-
 bool pack_value(lua_State *L, int index, Packer *packer, const char *name, SharedValue *value) {
   const Packing packing = {L, packer, name};
   *value = (SharedValue){.kind = SHARED_NIL};
@@ -429,7 +414,9 @@ bool pack_value(lua_State *L, int index, Packer *packer, const char *name, Share
   }
   default:
     if (!pack_bytes(L, index, packer, name)) return false;
-    *value = (SharedValue){.kind = SHARED_PACKED, .as.parcel = make_parcel(packer)};
+    *value = (SharedValue){.kind = SHARED_PACKED,
+                           .as.parcel =
+                               parcel_new(packer->bytes, packer->size, packer->chans, packer->nchans, packer->budget)};
     if (value->as.parcel) return true;
   }
   value->kind = SHARED_NIL;

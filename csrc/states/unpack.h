@@ -12,8 +12,8 @@
 typedef struct Unpacker {
   /* Pushes a shared channel, with a hold of its own; may raise. NULL where channels are not possible. */
   void (*push_chan)(lua_State *L, struct SharedChan *chan);
-  struct SharedChan **chans; /* the channels, by number */
-  uint32_t nchans;           /* how many */
+  struct SharedChan *const *chans; /* the channels, by number */
+  uint32_t nchans;                 /* how many */
 } Unpacker;
 
 /* Pushes the value that `size` bytes at `bytes` stand for and returns NULL. Or pushes nothing and returns what is

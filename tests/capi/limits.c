@@ -52,6 +52,12 @@ static const struct {
      "local ok, err = pcall(function() for _ = 1, 1000 do ch:put(t) n = n + 1 end end) assert(not ok and n > 20, n) "
      "for _ = 1, n do assert(#ch:take() == 40000) end ch:put(t) return err",
      "not enough memory"},
+    {0, EIGHT_MB, /* a channel in a table takes 6 bytes and a pointer */
+     "local ch, c, n = rn.shared_chan(1000), rn.shared_chan(), 0 local t = {} for i = 1, 10000 do t[i] = c end "
+     "local ok, err = pcall(function() for _ = 1, 1000 do ch:put(t) n = n + 1 end end) "
+     "assert(not ok and n > 20 and n < (8 << 20) / (10000 * (6 + ('T'):packsize())), n) "
+     "for _ = 1, n do assert(#ch:take() == 10000) end ch:put(t) return err",
+     "not enough memory"},
     {0, EIGHT_MB, "local chans = {} for i = 1, 100 do chans[i] = rn.shared_chan(10000) end return 'no'",
      "script:1: not enough memory"},
     {0, EIGHT_MB, "for i = 1, 100 do rn.shared_chan(10000) collectgarbage() end return 'given back'", "given back"},

@@ -154,8 +154,7 @@ static void book(Thread *t, SharedWaiter *ops, SharedResult *result, const int64
 static SharedValue make_value(Thread *t, int64_t n) {
   if (pick(t, 2)) return (SharedValue){.kind = SHARED_INTEGER, .as.integer = n};
   SharedValue value = {.kind = SHARED_LONG};
-  value.as.parcel = parcel_new(sizeof n, NULL);
-  memcpy(value.as.parcel->bytes, &n, sizeof n);
+  value.as.parcel = parcel_new((const char *)&n, sizeof n, NULL, 0, NULL);
   return value;
 }
 
