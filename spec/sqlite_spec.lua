@@ -270,7 +270,7 @@ rn.go(function() db:transaction(function() rn.chan():take() end) end)
 rn.sleep(700)
 os.exit(0)
 ]])
-      local got = process.run(dir.path, patience.timeout() .. process.runnel .. " program.lua")
+      local got = process.run(dir.path, process.runnel .. " program.lua")
       assert.same({ "", 0 }, { got.out, got.status })
       assert.equal("runnel: a transaction of :memory: waits for something other than its statements at program.lua:6, "
         .. "and all other statements wait for it: do that before the transaction, or after it\n"

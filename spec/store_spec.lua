@@ -383,7 +383,7 @@ describe("runnel.store", function()
         local rn = require "runnel"
         local store = require("runnel.store").open("work.db")
       ]]) .. text)
-      local lua = patience.timeout() .. (os.getenv "LUA" or "lua5.4")
+      local lua = os.getenv "LUA" or "lua5.4"
       return io.popen(("cd '%s' && exec %s %s.lua 2>&1"):format(dir.path, lua, name))
     end
 

@@ -18,7 +18,7 @@ describe("the history of the prompt", function()
 
   -- Runs a prompt, without a terminal, that gets a text.
   local function prompt(text, path)
-    return process.run(dir.path, ("XDG_STATE_HOME=%s timeout 60 %s -i"):format(path or ".", runnel), text)
+    return process.run(dir.path, ("XDG_STATE_HOME=%s %s -i"):format(path or ".", runnel), text)
   end
 
   it("begins a new line after one that was not written completely", function()

@@ -1,4 +1,3 @@
-local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 
 local runnel = process.runnel
@@ -328,8 +327,7 @@ describe("runnel, the executable", function()
       end)
       print(require "runnel.host.terminal".key(10))
     ]])
-    local result = process.run(dir.path, ("mkfifo in && exec 3<>in && timeout %d %s script.lua <&3"):format(
-      patience.seconds(10), runnel))
+    local result = process.run(dir.path, ("mkfifo in && exec 3<>in && %s script.lua <&3"):format(runnel))
     assert.same({ out = "nil\n", err = "", status = 0 }, result)
   end)
 
@@ -465,15 +463,15 @@ describe("runnel, the executable", function()
       dir:write("script.lua", text)
       return process.run(dir.path, ([[
         mkfifo ready
-        timeout %d %s script.lua >ready &
+        %s script.lua >ready &
+        pid=$!
         read line <ready
-        pid=$(pgrep -P $!)
         %s
         kill -INT $pid
-        wait $!
+        wait $pid
         status=$?
         rm ready
-        exit $status]]):format(patience.seconds(60), runnel, computes and "" or process.until_it_sleeps "$pid"))
+        exit $status]]):format(runnel, process[computes and "until_it_computes" or "until_it_sleeps"] "$pid"))
     end
 
     it("reports where the main thread was, and the go blocks", function()
@@ -757,15 +755,15 @@ describe("runnel, the executable", function()
       dir:write("script.lua", text)
       return process.run(dir.path, ([[
         mkfifo ready
-        timeout -s KILL %d %s --trace=out.json script.lua >ready &
+        %s --trace=out.json script.lua >ready &
+        pid=$!
         read line <ready
-        pid=$(pgrep -P $!)
         for signal in %s; do kill -$signal $pid; done
-        wait $!
+        wait $pid
         status=$?
         rm -f ready
         cat out.json
-        exit $status]]):format(patience.seconds(60), runnel, signal))
+        exit $status]]):format(runnel, signal))
     end
 
     local sleeps = [[
@@ -819,20 +817,20 @@ describe("runnel, the executable", function()
       local asleep = process.until_it_sleeps "$pid"
       return process.run(dir.path, ([[
         mkfifo ready
-        timeout %d %s script.lua >ready &
+        %s script.lua >ready &
+        pid=$!
         {
           read line
-          pid=$(pgrep -P $!)
           %s
           kill -QUIT $pid
           while kill -0 $pid && ! grep -q 'go blocks' .stderr; do sleep 0.01; done
           %s
           cat
         } <ready
-        wait $!
+        wait $pid
         status=$?
         rm -f ready done
-        exit $status]]):format(patience.seconds(60), runnel, computes and "" or asleep,
+        exit $status]]):format(runnel, computes and process.until_it_computes "$pid" or asleep,
         computes and "touch done" or asleep .. "\nkill -INT $pid"))
     end
 

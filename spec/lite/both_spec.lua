@@ -1,5 +1,3 @@
-local patience = require "spec.support.patience"
-
 local LUA = os.getenv "LUA" or "lua5.4"
 local PAGES = { "channels", "go-blocks", "scopes", "alts", "pipelines", "operations", "time", "lite" }
 
@@ -33,7 +31,7 @@ local NEED_RUNNEL = {
 -- The output of a command; Lua finds the modules of this tree.
 local function output(command, ...)
   local paths = "env LUA_PATH='lua/?.lua;;' LUA_CPATH=\"${BUILD:-build}/?.so;$LUA_CPATH\" "
-  local pipe <close> = assert(io.popen((paths .. patience.timeout() .. " " .. command .. " 2>&1"):format(...)))
+  local pipe <close> = assert(io.popen((paths .. command .. " 2>&1"):format(...)))
   return pipe:read "a"
 end
 

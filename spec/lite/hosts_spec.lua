@@ -2,7 +2,6 @@
 -- stands for the host. In the real programs they run on lite: specs of nvim, nginx, love, testing and step.
 
 local pages = require "spec.support.docs.pages"
-local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local programs = require "spec.support.lite.programs"
 local testing_page = require "spec.support.lite.testing_page"
@@ -63,8 +62,8 @@ local PROGRAMS = {
 
 -- The output of a program on an engine.
 local function output(dir, engine, ...)
-  local command = ("export LUA_PATH='%s;%s/?.lua;;' LUA_CPATH=\"%s/${BUILD:-build}/?.so;$LUA_CPATH\"\n%s %s %s %s %s")
-    :format(programs.path, dir.path, programs.root, patience.timeout(), LUA,
+  local command = ("export LUA_PATH='%s;%s/?.lua;;' LUA_CPATH=\"%s/${BUILD:-build}/?.so;$LUA_CPATH\"\n%s %s %s %s")
+    :format(programs.path, dir.path, programs.root, LUA,
       programs.root .. "/spec/support/lite/hosted.lua", engine, table.concat({ ... }, " "))
   local result = process.run(dir.path, command)
   if result.status ~= 0 or result.err ~= "" then error(result.out .. result.err, 2) end

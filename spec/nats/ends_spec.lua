@@ -1,11 +1,7 @@
 -- Programs with connections to NATS end in every way, while messages arrive; and connections under other drivers.
 
 local nats_server = require "spec.support.queue.nats_server"
-local patience = require "spec.support.patience"
 local process = require "spec.support.process"
-
--- A command that runs program.lua for a limited time.
-local function limited(program) return ("exec timeout %d %s program.lua"):format(patience.seconds(60), program) end
 
 describe("a program with connections to NATS", function()
   local nats, missing = nats_server.library()
@@ -43,7 +39,7 @@ describe("a program with connections to NATS", function()
 
   local function run(program, code)
     dir:write("program.lua", BUSY:format(server.url) .. code)
-    return process.run(dir.path, limited(program))
+    return process.run(dir.path, program .. " program.lua")
   end
 
   for _, program in ipairs { LUA, process.runnel } do
@@ -100,7 +96,7 @@ describe("a program with connections to NATS", function()
       lines[#lines + 1] = method .. "\tthe connection is closed\n"
     end
     lines[#lines + 1] = "nil\tfalse\tInvalid Subscription\n"
-    assert.same({ out = table.concat(lines), err = "", status = 0 }, process.run(dir.path, limited(LUA)))
+    assert.same({ out = table.concat(lines), err = "", status = 0 }, process.run(dir.path, LUA .. " program.lua"))
   end)
 
   it("ends when its last line has run, under lua5.4", function()
@@ -138,7 +134,7 @@ describe("a program with connections to NATS", function()
       rn.go(function() for m in ch do m:respond(m.data .. " you") end end)
       print(rn.thread(echo, conn.url):take())
     ]]):format(server.url))
-    assert.same({ out = "hello you\n", err = "", status = 0 }, process.run(dir.path, limited(LUA)))
+    assert.same({ out = "hello you\n", err = "", status = 0 }, process.run(dir.path, LUA .. " program.lua"))
   end)
 
   for driver, library in pairs { luv = "luv", cqueues = "cqueues", copas = "copas", luasocket = "socket" } do
@@ -173,7 +169,7 @@ describe("a program with connections to NATS", function()
         for i = 1, 50 do assert(conn:request("driver", "x", { timeout = 20000 })) end
         print(longest <= 0.01)
       ]]):format(path, driver, server.url))
-      assert.same({ out = "true\n", err = "", status = 0 }, process.run(dir.path, limited(LUA)))
+      assert.same({ out = "true\n", err = "", status = 0 }, process.run(dir.path, LUA .. " program.lua"))
     end)
   end
 

@@ -85,8 +85,7 @@ describe("the options of nats.connect", function()
       ["ECDHE-RSA-AES256-GCM-SHA384"] = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
       ["ECDHE-RSA-AES128-GCM-SHA256"] = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
     } do
-      local command = ("OPENSSL_CONF=%s/openssl.cnf timeout -s KILL %d %s job.lua %s"):format(dir.path,
-        patience.seconds(30), process.runnel, given)
+      local command = ("OPENSSL_CONF=%s/openssl.cnf %s job.lua %s"):format(dir.path, process.runnel, given)
       local result = process.run(dir.path, command)
       assert.equal(0, result.status, result.err)
       assert.matches(('"tls_cipher_suite": "%s"'):format(used), result.out)

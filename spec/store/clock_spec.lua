@@ -135,7 +135,7 @@ describe("the times of a store", function()
   -- Runs a program; what it says of the times has to be right.
   local function run(program, jump, n)
     dir:write("program.lua", program)
-    local command = "LD_PRELOAD=./skew.so " .. patience.timeout() .. process.runnel .. " program.lua " .. jump
+    local command = "LD_PRELOAD=./skew.so " .. process.runnel .. " program.lua " .. jump
     local got = process.run(dir.path, command)
     assert.same({ 0, "" }, { got.status, got.err })
     assert.is_nil(got.out:find "WRONG", got.out)

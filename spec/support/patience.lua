@@ -41,17 +41,6 @@ end
 ---@return integer
 function patience.seconds(seconds) return math.ceil(seconds * patience.factor()) end
 
-local SPEC_LIMIT <const> = tonumber(os.getenv "SPEC_LIMIT" or 120)
-
----The beginning of a shell command that a spec waits for: `timeout`, which kills it, with all that it has started, some
----time before the watchdog would end the spec. If specs have no limit, the command has none either.
----@param seconds? number on an idle machine
----@return string
-function patience.timeout(seconds)
-  if SPEC_LIMIT == 0 then return "" end
-  return ("timeout -s KILL %d "):format(patience.seconds(seconds or math.max(1, SPEC_LIMIT - 20)))
-end
-
 ---A function that tells whether a limit that begins now has passed.
 ---@param ms number on an idle machine
 ---@return fun(): boolean

@@ -1,7 +1,5 @@
 ---Programs that specs start.
 
-local patience = require "spec.support.patience"
-
 local process = {}
 
 -- Whether the system shows a process's state as a file, which a shell reads without another process.
@@ -39,7 +37,20 @@ function process.directory()
   return setmetatable(dir, { __close = dir.remove })
 end
 
----Runs a shell command in a directory. It is killed before the spec has reached its limit.
+---Runs a shell command, and waits until all have ended that write to its stdout; scripts/watchdog kills them if the
+---spec hangs. It takes one process more, the shell, whose place the last program takes: most of the time of
+---`make test` is what processes cost.
+---@param command string
+---@return string out what it has written to stdout
+---@return integer status as a shell gives it: 128 and its number for a signal
+function process.capture(command)
+  local pipe = assert(io.popen(command))
+  local out = pipe:read "a"
+  local _, how, status = pipe:close()
+  return out, how == "signal" and 128 + status or status
+end
+
+---Runs a shell command in a directory.
 ---@param path string the directory, where files are written: never the tree
 ---@param command string
 ---@param input? string what it reads; nothing by default
@@ -53,15 +64,8 @@ function process.run(path, command, input)
     file:write(input)
     file:close()
   end
-  -- Writes the command to a script, so that it needs no quoting.
-  local script = path .. "/.command"
-  local file = assert(io.open(script, "w"))
-  file:write("cd '", path, "'\n", command, "\n")
-  file:close()
   local err = path .. "/.stderr"
-  local pipe = assert(io.popen(("%ssh '%s' <'%s' 2>'%s'"):format(patience.timeout(), script, stdin, err)))
-  local out = pipe:read "a"
-  local _, _, status = pipe:close()
+  local out, status = process.capture(("cd '%s' && exec <'%s' 2>'%s' || exit\n%s"):format(path, stdin, err, command))
   local err_file = assert(io.open(err))
   local err_text = err_file:read "a"
   err_file:close()
@@ -76,6 +80,16 @@ function process.until_it_sleeps(pid)
     or "state=$(ps -o stat= -p %s)"
   return ([[while state=; [ -n "%s" ] && %s; case $state in S* | Z* | '') false ;; esac; do sleep 0.01; done]])
     :format(pid, read_state:format(pid))
+end
+
+---A shell command that waits until a process, which has said that it is ready, has computed some more.
+---@param pid string as in "$pid"
+---@return string command
+function process.until_it_computes(pid)
+  if not has_proc then return "sleep 0.2" end
+  local read_time = ([[read -r _ _ _ _ _ _ _ _ _ _ _ _ _ %%s _ <"/proc/%s/stat"]]):format(pid)
+  return ([[%s; %s; while [ "$now" -lt $((before + 3)) ]; do sleep 0.01; %s; done]]):format(read_time:format "before",
+    read_time:format "now", read_time:format "now")
 end
 
 ---A command for a program's os.execute: sends the program SIGINT when it sleeps, or, if it computes, at once after the

@@ -7,7 +7,6 @@ local rn = require "runnel"
 local core = require "runnel.core"
 local explore = require "runnel.search.explore"
 local long = require "spec.support.long"
-local patience = require "spec.support.patience"
 local remains = require "spec.support.remains"
 local process = require "spec.support.process"
 local sim = require "runnel.sim"
@@ -139,10 +138,7 @@ function stage.script(text, prefix)
   local file = assert(io.open(path, "w"))
   file:write(text)
   file:close()
-  local pipe = assert(io.popen(("%s %s%s %s 2>&1"):format(prefix or "", patience.timeout(), os.getenv "LUA" or "lua5.4",
-    path)))
-  local output = pipe:read "a"
-  local _, _, status = pipe:close()
+  local output, status = process.capture(("%s %s %s 2>&1"):format(prefix or "", os.getenv "LUA" or "lua5.4", path))
   os.remove(path)
   -- On a busy machine a command takes so long that runnel tells of it.
   return (output:gsub("runnel: [^\n]* has blocked the thread for [^\n]*\n", "")), status

@@ -92,7 +92,7 @@ describe("the end of a program", function()
           dir:write("script.lua", BEGIN .. how[2])
           dir:write("pids", "")
           local option = (how.option or ""):gsub("PATH", dir.path)
-          os.execute(("%s%s %s DIR/script.lua DIR/pids >DIR/out 2>&1"):format(patience.timeout(), host[2], option)
+          os.execute(("%s %s DIR/script.lua DIR/pids >DIR/out 2>&1"):format(host[2], option)
             :gsub("DIR", dir.path), nil)
           local n = 0
           for pid in dir:read("pids"):gmatch "%d+" do
@@ -123,7 +123,7 @@ describe("the end of a program", function()
         end
         require("runnel.uv").run { "sleep", "100" }
       ]])
-      os.execute(("%s%s DIR/script.lua DIR/pid >DIR/out 2>&1"):format(patience.timeout(), host[2])
+      os.execute((host[2] .. " DIR/script.lua DIR/pid >DIR/out 2>&1")
         :gsub("DIR", dir.path), nil)
       local pid = assert(dir:read "pid", dir:read "out")
       local is_gone = patience.wait_until(function() return gone(pid) end, 5000)
@@ -144,7 +144,7 @@ describe("the end of a program", function()
       until file and select(2, file:read("a"):gsub("\n", "")) == n
       os.exit(3)
     ]])
-    os.execute(("%s%s DIR/script.lua DIR/pids >DIR/out 2>&1"):format(patience.timeout(), HOSTS[1][2])
+    os.execute((HOSTS[1][2] .. " DIR/script.lua DIR/pids >DIR/out 2>&1")
       :gsub("DIR", dir.path), nil)
     local left, n = {}, 0
     for pid in (dir:read "pids" or ""):gmatch "%d+" do
