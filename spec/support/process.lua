@@ -1,5 +1,7 @@
 ---Programs that specs start.
 
+local lfs = require "lfs"
+
 local process = {}
 
 -- Whether the system shows a process's state as a file, which a shell reads without another process.
@@ -10,13 +12,23 @@ if stat then stat:close() end
 ---The executable that is under test.
 process.runnel = os.getenv "RUNNEL" or "build/bin/runnel"
 
+-- Removes a file, or a directory with all that is in it.
+local function remove(path)
+  if lfs.symlinkattributes(path, "mode") == "directory" then
+    for name in lfs.dir(path) do
+      if name ~= "." and name ~= ".." then remove(path .. "/" .. name) end
+    end
+  end
+  os.remove(path)
+end
+
 ---A new directory for files, with methods write(name, text), read(name) and remove(). A to-be-closed variable removes
 ---it.
 ---@return { path: string }
 function process.directory()
-  local pipe = assert(io.popen "mktemp -d")
-  local dir = { path = pipe:read "l" }
-  pipe:close()
+  local dir = { path = os.tmpname() }
+  os.remove(dir.path)
+  assert(lfs.mkdir(dir.path))
 
   function dir:write(name, text)
     local file = assert(io.open(self.path .. "/" .. name, "w"))
@@ -32,7 +44,7 @@ function process.directory()
     return text
   end
 
-  function dir:remove() os.execute(("rm -rf '%s'"):format(self.path)) end
+  function dir:remove() remove(self.path) end
 
   return setmetatable(dir, { __close = dir.remove })
 end
