@@ -1,9 +1,9 @@
 -- HTTP between the hosts of a simulated world.
 
+local http_stage = require "spec.support.http.http_stage"
 local rn = require "runnel"
 local search = require "spec.support.search"
 local sim = require "runnel.sim"
-local uv_stage = require "spec.support.uv_stage"
 
 local has_luv = pcall(require, "luv")
 local has_http, http = pcall(require, "runnel.http")
@@ -12,8 +12,8 @@ has_http = has_http and pcall(function() return http.get end) and pcall(function
 describe("runnel.http in a simulated world", function()
   if not has_luv then return pending "luv is not installed" end
   if not has_http then return pending "libcurl is not installed" end
-  before_each(uv_stage.open)
-  after_each(uv_stage.close)
+  before_each(http_stage.open)
+  after_each(http_stage.close)
 
   -- Runs a server with this function, and `client` on another host. Returns what the client returns.
   local function between(f, client, opts)
@@ -101,6 +101,52 @@ describe("runnel.http in a simulated world", function()
       world:run()
       assert.equal(204, status)
     end)
+  end)
+
+  it("follows redirects to the URLs that the real client follows", function()
+    local locations = { ["/a/query"] = "?page=2", ["/a/up"] = "../c", ["/a/part"] = "/c#part", ["/a/none"] = "",
+      ["/a/dots"] = "./x/../y", ["/a/space"] = "a b", ["/a/other"] = "//server/d", ["/a/scheme"] = "ftp://server/" }
+    local function give(req)
+      if locations[req.target] then return 302, { Location = locations[req.target] }, "" end
+      return 200, nil, req.target
+    end
+    local function ask(base)
+      local got = {}
+      for path in pairs(locations) do
+        local response, err = http.get(base .. path)
+        local behind = response and response.url:gsub("^.-//[^/]*", "")
+        got[path] = response and ("%d %s %s"):format(response.status, response.body, behind)
+          or tostring(err):match "Protocol"
+      end
+      return got
+    end
+    local expected = { ["/a/query"] = "200 /a/query?page=2 /a/query?page=2", ["/a/up"] = "200 /c /c",
+      ["/a/part"] = "200 /c /c#part", ["/a/none"] = "302  /a/none", ["/a/dots"] = "200 /a/y /a/y",
+      ["/a/space"] = "200 /a/a%20b /a/a%20b", ["/a/scheme"] = "Protocol" }
+    local simulated = between(give, function() return ask "http://server" end)
+    assert.equal("200 /d /d", simulated["/a/other"])
+    simulated["/a/other"], locations["/a/other"] = nil, nil
+    assert.same(expected, simulated)
+    local server <close> = assert(http.serve(0, give))
+    assert.same(expected, ask(server.url:match "^(.-)/?$"))
+  end)
+
+  it("sends no body, and no password, to where they do not belong after a redirect", function()
+    local got = between(function(req)
+      if req.path == "/form" then return 303, { Location = "/seen" }, "" end
+      if req.path == "/same" then return 302, { Location = "http://server:80/seen" }, "" end
+      if req.path == "/other" then return 302, { Location = "http://localhost:81/seen" }, "" end
+      return 200, nil, ("%s %s %s"):format(req.method, req:body(), req.headers.authorization)
+    end, function()
+      local secret, texts = { Authorization = "secret" }, {}
+      texts[1] = assert(http.request { url = "http://server/form", multipart = { { name = "a", data = "b" } } }).body
+      texts[2] = assert(http.get("http://server/same", { headers = secret })).body
+      local function tell(req) return 200, nil, tostring(req.headers.authorization) end
+      local other <close> = assert(http.serve(81, tell)) -- luacheck: ignore 211
+      texts[3] = assert(http.get("http://server/other", { headers = secret })).body
+      return texts
+    end)
+    assert.same({ "GET  nil", "GET  secret", "nil" }, got)
   end)
 
   it("refuses headers with a line break or a zero byte, as a real server does", function()

@@ -237,6 +237,11 @@ void decode_end(Transfer *transfer);
    the Fetch standard. False if it is refused. */
 bool redirect_prepare(Transfer *transfer, long status, const char *location, size_t size);
 
+/* resolve(url [, location [, as_is]]) -> the URL to which libcurl sends a request for `url`, or after a redirect to
+   `location`, which may be relative; `as_is`: with `.` and `..` in its path. Or nil and why libcurl refuses it. For
+   servers that are functions of Lua. */
+int redirect_resolve(lua_State *L);
+
 /* The server does not accept the header Expect (status 417): libcurl sends the request again, now without it. False if
    it is refused. */
 bool redirect_drop_expect(Transfer *transfer);

@@ -67,10 +67,11 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void prepare(void) { (void)curl_global_init(CURL_GLOBAL_ALL); }
 
 int luaopen_runnel_http_curl(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"cookies", cookies_new},      {"crc32", gzip_crc32},       {"deflater", gzip_deflater},
-      {"headers", response_headers}, {"inflater", gzip_inflater}, {"is_cookies", cookies_is},
-      {"is_plain", is_plain},        {"open", module_open},       {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"cookies", cookies_new},      {"crc32", gzip_crc32},
+                                       {"deflater", gzip_deflater},   {"headers", response_headers},
+                                       {"inflater", gzip_inflater},   {"is_cookies", cookies_is},
+                                       {"is_plain", is_plain},        {"open", module_open},
+                                       {"resolve", redirect_resolve}, {NULL, NULL}};
   luaL_checkversion(L);
   static const luaL_Reg methods[] = {
       {"close_idle", client_close_idle}, {"limit", client_limit}, {"start", transfer_start}, {NULL, NULL}};

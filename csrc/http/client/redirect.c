@@ -84,6 +84,22 @@ static bool stays(const Transfer *t, const char *location, size_t size) {
   return is;
 }
 
+int redirect_resolve(lua_State *L) {
+  const char *from = luaL_checkstring(L, 1), *location = luaL_optstring(L, 2, NULL);
+  size_t most = 3 * (strlen(from) + (location ? strlen(location) : 0)) + 16; /* each byte may be encoded */
+  char *copy = (char *)lua_newuserdatauv(L, most, 0), *resolved = NULL;
+  CURLU *url = curl_url();
+  bool ok = url && curl_url_set(url, CURLUPART_URL, from, lua_toboolean(L, 3) ? CURLU_PATH_AS_IS : 0) == CURLUE_OK &&
+            (!location || curl_url_set(url, CURLUPART_URL, location, REDIRECT_FLAGS) == CURLUE_OK) &&
+            curl_url_get(url, CURLUPART_URL, &resolved, 0) == CURLUE_OK && strlen(resolved) < most;
+  if (ok) memcpy(copy, resolved, strlen(resolved) + 1);
+  curl_free(resolved);
+  curl_url_cleanup(url);
+  lua_pushstring(L, ok ? copy : NULL); /* nil for NULL */
+  lua_pushstring(L, ok ? NULL : curl_easy_strerror(CURLE_URL_MALFORMAT));
+  return 2;
+}
+
 bool redirect_prepare(Transfer *t, long status, const char *location, size_t size) {
   if (t->redirected++ == t->redirects) return transfer_refuse(t, REFUSED_MORE);
   /* libcurl itself removes passwords and the header Cookie for other servers, but not this option */

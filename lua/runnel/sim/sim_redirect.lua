@@ -1,17 +1,10 @@
 ---Redirects of requests in a simulated world: the next request, as the real client makes it (csrc/http/client).
 
+local lib = require "runnel.http.curl"
+
 local redirect = {}
 
 local REDIRECTS = { [301] = true, [302] = true, [303] = true, [307] = true, [308] = true }
-
--- The URL that a location means, seen from another URL.
-local function resolve(url, location)
-  if location:find "^%a[%w+.-]*:" then return location end
-  local scheme, host, path = url:match "^(%a+):(//[^/?#]*)([^?#]*)"
-  if location:sub(1, 2) == "//" then return scheme .. ":" .. location end
-  if location:sub(1, 1) == "/" then return scheme .. ":" .. host .. location end
-  return scheme .. ":" .. host .. (path:match "^.*/" or "/") .. location
-end
 
 -- Headers are a list of lines. Those that describe a body go with it; secrets are for the first server only.
 local function headers_for(lines, has_body, is_same)
@@ -23,6 +16,15 @@ local function headers_for(lines, has_body, is_same)
     if not goes then kept[#kept + 1] = line end
   end
   return kept
+end
+
+local PORTS = { http = ":80", https = ":443" }
+
+-- The scheme, the host and the port of a URL.
+local function server_of(url)
+  local scheme, authority = url:match "^(%a+)://([^/?#]*)"
+  scheme, authority = scheme:lower(), authority:match "[^@]*$":lower()
+  return scheme .. "://" .. authority .. (authority:find ":%d+$" and "" or PORTS[scheme])
 end
 
 ---The next request after a response; nil if it is no redirect, or redirects are not followed.
@@ -38,20 +40,22 @@ function redirect.next(url, settings, status, headers)
   for name, value in pairs(REDIRECTS[status] and settings.redirects > 0 and headers or {}) do
     if name:lower() == "location" then location = value end
   end
-  if type(location) ~= "string" then return nil end
-  local to = resolve(url, location)
+  if type(location) ~= "string" or location == "" then return nil end -- an empty one leads nowhere
+  local to, malformed = lib.resolve(url, location)
+  if not to then return nil, nil, malformed end
+  if not to:find "^https?://" then return nil, nil, ("Protocol %q not supported"):format(to:match "^[^:]*") end
   local was = settings.method or "GET"
-  local is_get = status == 303 and was ~= "HEAD" or status <= 302 and was == "POST"
+  local is_get = was ~= "GET" and was ~= "HEAD" and (status == 303 or status <= 302 and was == "POST")
   local has_body = not is_get
   if has_body and settings.source then
     return nil, nil,
       "the server wants the body again, after a redirect or with a login, and what came from a channel can "
       .. "be sent only once: send it to the URL behind the redirect, or as a string or a file"
   end
-  local is_same = url:match "^%a+://[^/?#]*" == to:match "^%a+://[^/?#]*"
+  local is_same = server_of(url) == server_of(to)
   local changed = { method = is_get and "GET" or settings.method, headers = headers_for(settings.headers, has_body,
     is_same) }
-  if not has_body then changed.body, changed.source = false, false end
+  if not has_body then changed.body, changed.source, changed.multipart = false, false, false end
   return to, setmetatable(changed, { __index = settings }), nil
 end
 
