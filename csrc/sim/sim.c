@@ -148,8 +148,9 @@ static void drop_waiting(lua_State *L, Sched *S, Go *go) {
   drop(L, S, go);
 }
 
-void sim_crash(lua_State *L, uint32_t host) {
+bool sim_crash(lua_State *L, uint32_t host) {
   Sched *S = sched_self(L);
+  bool had_any = false;
   delayed_crash(L, S, host);
   int top = lua_gettop(L);
   Walk walk = walk_roots(S);
@@ -158,11 +159,14 @@ void sim_crash(lua_State *L, uint32_t host) {
       list_remove(&S->world.ready, &go->alt.own.waiter.link);
       S->world.nready--;
       drop(L, S, go);
+      had_any = true;
     } else if (go->host == host && (go->alt.state == ALT_PARKED || go->alt.state == ALT_SLEEPING)) {
       drop_waiting(L, S, go);
+      had_any = true;
     }
     lua_settop(L, top);
   }
+  return had_any;
 }
 
 /* Drops the go blocks of this world that are parked, after a run of a search, or of a simulated world, whose hosts end

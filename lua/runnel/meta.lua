@@ -730,6 +730,7 @@ function core.internal.hosts(list) end
 
 ---Drops the go blocks of a host, except the running one: they do not go on, and close nothing.
 ---@param n integer
+---@return boolean had_any
 function core.internal.crash(n) end
 
 ---Sets a function that a simulation calls when nothing is ready or timed while its function waits, with false: it

@@ -36,12 +36,12 @@ static int internal_at_rest(lua_State *L) {
   return 0;
 }
 
-/* crash(n): drops the go blocks of host n, except the running one */
+/* crash(n) -> whether it had any: drops the go blocks of host n, except the running one */
 static int internal_crash(lua_State *L) {
   lua_Integer n = luaL_checkinteger(L, 1);
   luaL_argcheck(L, n > 0 && n <= HOST_MAX && sched_self(L)->world.rules, 1, "not a host of a simulation");
-  sim_crash(L, (uint32_t)n);
-  return 0;
+  lua_pushboolean(L, sim_crash(L, (uint32_t)n));
+  return 1;
 }
 
 void lua_hosts_open(lua_State *L) {

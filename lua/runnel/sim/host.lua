@@ -3,6 +3,7 @@
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local disks = require "runnel.sim.disk"
+local lua_files = require "runnel.sim.io"
 local programs = require "runnel.sim.program"
 local sign = require "runnel.internal.sign"
 local signals = require "runnel.sim.signal"
@@ -120,11 +121,12 @@ function Host:listens()
     or self.subscriptions > 0
 end
 
--- Drops the go blocks of a program; also the running one, which never goes on.
+-- Drops the go blocks of a program; also the running one, which never goes on. Returns whether there were any.
 local function drop(self)
   local is_running = internal.host() == self.number
-  internal.crash(self.number)
+  local had_others = internal.crash(self.number)
   if is_running then self:drop_running() end
+  return is_running or had_others
 end
 
 ---The running go block, which belongs to this program, never goes on.
@@ -154,7 +156,7 @@ function Host:kill()
   sign.own(self, "host", "kill")
   if not self.alive then return end
   self:close_all()
-  drop(self)
+  if not drop(self) then lua_files.has_exited(self) end
 end
 
 ---The system closes what the program has open, which has ended.
@@ -170,6 +172,7 @@ end
 ---@param code? integer|boolean
 function Host:exit(code)
   local status = code == false and 1 or type(code) == "number" and math.tointeger(code) or 0
+  if internal.host() == self.number then lua_files.flush(self) else lua_files.has_exited(self) end
   self:finish(status & 255)
   self.world:end_running()
 end

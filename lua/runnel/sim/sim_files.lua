@@ -27,6 +27,7 @@ local AT_WRITE, AT_SYNC = { "enospc", "eio", "short" }, { "eio", "unsynced" }
 ---@field flags integer
 ---@field host runnel.sim.Host
 ---@field born integer
+---@field lua_file? runnel.sim.LuaFile
 
 -- Numbers of descriptors are never used twice, so that a finalizer of an earlier run closes nothing of this one.
 local last_fd = 2
@@ -69,6 +70,7 @@ function ops.open(host, path, flags, mode)
   if inode and inode.kind == "socket" then return nil, "ENXIO" end
   if not inode then
     if flags & O.O_CREAT == 0 or err == "ENOTDIR" then return nil, err end
+    if path:find "/$" then return nil, "EISDIR" end
     err = disk:check_folder(full)
     if err then return nil, err end
     host.world:may_crash(host)
@@ -222,6 +224,7 @@ function ops.rename(host, from, to)
   local inode, err = disk:find(a)
   if not inode then return nil, err end
   local other = disk:find(b)
+  if to:find "/$" and inode.kind ~= "directory" then return nil, "ENOTDIR" end
   if a == b then return true end
   if inode.kind == "directory" and b:sub(1, #a + 1) == a .. "/" then return nil, "EINVAL" end
   if a:sub(1, #b + 1) == b .. "/" then return nil, "ENOTEMPTY" end
@@ -265,8 +268,17 @@ local function named(op, a, b)
   return type(a) == "string" and a or nil
 end
 
+-- The error of a path that is empty, or has a slash at its end although no folder is there.
+local function wrong_path(host, path)
+  if type(path) ~= "string" then return nil end -- a descriptor
+  if path == "" then return "ENOENT" end
+  local inode = path:find "/$" and host.disk.names[absolute(path)]
+  return inode and inode.kind ~= "directory" and "ENOTDIR" or nil
+end
+
 local function perform(host, op, on_end, args)
-  local result, err = ops[op](host, table.unpack(args, 1, 4))
+  local result, err = nil, wrong_path(host, args[1]) or op == "rename" and wrong_path(host, args[2]) or nil
+  if not err then result, err = ops[op](host, table.unpack(args, 1, 4)) end
   if on_end == nil then
     if err then return handles.fail(err, named(op, args[1], args[2])) end
     return result

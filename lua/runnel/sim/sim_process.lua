@@ -7,6 +7,7 @@ local current = require "runnel.internal.world"
 local files = require "runnel.sim.sim_files"
 local guard = require "runnel.internal.guard"
 local handles = require "runnel.sim.handle"
+local lua_files = require "runnel.sim.io"
 local network = require "runnel.sim.network"
 local signals = require "runnel.sim.signal"
 
@@ -126,6 +127,7 @@ local function run(self, f, args, stdio)
   local stderr, err_writer = output(pipes, stdio[3])
   local main = core.go(f, args, stdin, stdout, stderr)
   local result, err = main:take()
+  lua_files.flush(self)
   if err ~= nil then stderr:put(internal.error_text(err) .. "\n") end
   stdout:close()
   stderr:close()

@@ -8,6 +8,7 @@ local faults = require "runnel.sim.faults"
 local guard = require "runnel.internal.guard"
 local hosts = require "runnel.sim.host"
 local later = require "runnel.sim.later"
+local lua_files = require "runnel.sim.io"
 local sign = require "runnel.internal.sign"
 local stories = require "runnel.sim.sim_story"
 local system = require "runnel.sim.system"
@@ -350,6 +351,9 @@ local function at_rest(self, is_over)
   end
   local resting = self.resting
   if not resting or resting:closed() then return false end
+  for _, host in ipairs(self.hosts) do
+    if host.alive and not host:listens() then lua_files.has_exited(host) end
+  end
   resting:close()
   return true
 end

@@ -21,13 +21,6 @@ local function on_hosts(on_host, real)
   end
 end
 
-local names = 0
-
-local function tmpname()
-  names = names + 1
-  return "/tmp/lua_" .. names
-end
-
 local function exit(code) current.world:here():exit(code) end
 
 local function real_exit(real)
@@ -57,6 +50,14 @@ local function type_of(real)
   return function(value) return simulated.type(value) or real(value) end
 end
 
+-- And so does io.close.
+local function close_of(real)
+  return function(...)
+    if simulated.type((...)) then return (...):close() end
+    return real(...)
+  end
+end
+
 -- Replaces functions of a library; returns a function that undoes it.
 local function replace(library, functions)
   local before = {}
@@ -73,7 +74,7 @@ system.BEGIN_MS = BEGIN * 1000
 function system.replace()
   local a, b = math.random(0), math.random(0)
   math.randomseed(internal.seed())
-  names = 0
+  simulated.begin()
   local began, time, date = core.now(), os.time, os.date
   current.world.began = began
   local restore_os = replace(os, {
@@ -85,10 +86,11 @@ function system.replace()
     date = function(format, t) return date(format, t or os.time()) end,
     clock = function() return (core.now() - began) / 1000 end,
     remove = on_hosts(simulated.remove, os.remove), rename = on_hosts(simulated.rename, os.rename),
-    tmpname = on_hosts(tmpname, os.tmpname), exit = on_hosts(exit, real_exit(os.exit)),
+    tmpname = on_hosts(simulated.tmpname, os.tmpname), exit = on_hosts(exit, real_exit(os.exit)),
   })
   local restore_io = replace(io, {
     open = on_hosts(simulated.open, io.open), lines = on_hosts(simulated.lines, io.lines), type = type_of(io.type),
+    close = close_of(io.close),
   })
   local runnel = package.loaded.runnel
   local restore_errors = runnel and replace(runnel, { on_error = handle_errors(runnel.on_error) })
