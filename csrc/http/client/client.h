@@ -30,6 +30,9 @@
 #include "base/thread.h"
 #include "kit/events.h"
 
+/* The header User-Agent of requests, unless an option says otherwise. */
+#define USER_AGENT "runnel/" RUNNEL_VERSION
+
 /* How many bytes of a stream Lua may leave untaken, and how many bytes of an upload may be unsent, before the transfer,
    or its feeding go block, waits. */
 enum { ENOUGH = 256 * 1024 };

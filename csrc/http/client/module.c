@@ -84,6 +84,8 @@ int luaopen_runnel_http_curl(lua_State *L) {
   luaL_newlib(L, functions);
   lua_pushinteger(L, (lua_Integer)curl_version_info(CURLVERSION_NOW)->version_num);
   lua_setfield(L, -2, "version"); /* libcurl's, as 0x075801 for 7.88.1 */
+  lua_pushliteral(L, USER_AGENT);
+  lua_setfield(L, -2, "user_agent");
   options_push(L);
   lua_setfield(L, -2, "options");
   settings_push_limits(L);

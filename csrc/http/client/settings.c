@@ -200,7 +200,7 @@ static CURLcode set_usual(CURL *easy) {
 #endif
   if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
   if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, 0L); /* decode.c does it */
-  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_USERAGENT, "runnel/" RUNNEL_VERSION);
+  if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_USERAGENT, USER_AGENT);
   if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   return code;
 }

@@ -6,6 +6,7 @@ local contexts = require "runnel.internal.trace_context"
 local decimal = require "runnel.internal.decimal"
 local ends = require "runnel.internal.ends"
 local json = require "runnel.json"
+local token = require "runnel.http.token"
 
 local is_awaited = core.internal.moving.is_awaited
 
@@ -15,10 +16,14 @@ local answer = {}
 ---@type table<runnel.Channel<string>, runnel.http.FileBody>
 answer.untouched = setmetatable({}, { __mode = "k" })
 
--- Characters that names and values of headers must not contain.
-local NOT_IN_A_HEADER <const> = "[\r\n\0]"
+-- Characters that values of headers must not contain.
+local NOT_IN_A_VALUE <const> = "[%z\1-\8\10-\31\127]"
 
 local TEXT <const>, JSON <const> = "text/plain; charset=utf-8", "application/json"
+
+-- Why the C module may refuse a header.
+local REFUSED <const> = "the header %q cannot be set: it has a line break or a zero byte, or another wrong character, "
+  .. "or the server sets it itself"
 
 local function wrong(format, ...) error("http.serve: " .. format:format(...), 0) end
 
@@ -72,26 +77,28 @@ end
 function answer.list(headers)
   local list = flatten(204, headers)
   local bad = answer.wrong_header(table.unpack(list))
-  if bad then wrong("the header %q cannot be set: it has a line break or a zero byte", bad) end
+  if bad then wrong(REFUSED, bad) end
   return list
 end
 
----The first name among names and values in turn that has a line break or a zero byte, or whose value has one: for
----simulated servers, since the C module refuses such a header, too.
+---The first name among names and values in turn of a header that the C module refuses: for simulated servers.
 ---@param ... string
 ---@return string? name
 function answer.wrong_header(...)
   for i = 1, select("#", ...), 2 do
     local name, value = select(i, ...)
-    if name:find(NOT_IN_A_HEADER) or value:find(NOT_IN_A_HEADER) then return name end
+    local lower = name:lower()
+    if not token.is(name) or value:find(NOT_IN_A_VALUE) or lower == "transfer-encoding"
+      or lower == "connection" and value:lower() ~= "close" then
+      return name
+    end
   end
 end
 
 local function check_sent(ok, name)
   if ok then return name end
   if not name then wrong("the headers are longer than max_header, which also limits the headers of a response") end
-  wrong("the header %q cannot be set: it has a line break or a zero byte, or another wrong character, or the "
-    .. "server sets it itself", name)
+  wrong(REFUSED, name)
 end
 
 -- ---- bodies ----

@@ -3,9 +3,11 @@
 local io, require = io, require
 local core = require "runnel.core"
 local lib = require "runnel.http.curl"
+local base64 = require "runnel.internal.base64"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local ends = require "runnel.internal.ends"
+local answers = require "runnel.http.answer"
 local json = require "runnel.json"
 local responses = require "runnel.http.response"
 local current = require "runnel.internal.world"
@@ -83,27 +85,40 @@ function Source:read()
   return body and body ~= "" and body or false
 end
 
--- The headers as a list of alternating names and values. The length of a body is said as libcurl says it.
+-- What libcurl sends for the name and the password that a URL has.
+local function login_of(url)
+  local user, password = url:match "^%a+://([^:@/?#]*):?([^@/?#]*)@"
+  local decode = require("runnel.http.request").decode
+  return user and "Basic " .. base64.encode(decode(user) .. ":" .. decode(password))
+end
+
+-- The headers as a list of alternating names and values: those of the program, and what libcurl adds to them. A line
+-- with a colon and no value keeps libcurl from adding it; with a semicolon the value is empty.
 local function flatten(url, settings, body)
   local list, has = {}, {}
   local function add(name, value)
-    has[name:lower()] = true
     list[#list + 1] = name
     list[#list + 1] = value
   end
   for _, line in ipairs(settings.headers or {}) do
-    local name, value = line:match "^([^:;]+)[:;]%s*(.-)$"
-    if value ~= "" then add(name, value) end
+    local name, sign, value = line:match "^([^:;]+)([:;])%s*(.-)%s*$"
+    has[name:lower()] = true
+    if value ~= "" or sign == ";" then add(name, value) end
   end
-  if not has.host then add("Host", responses.host(url)) end
+  local function complete(name, value)
+    if value and not has[name:lower()] then add(name, value) end
+  end
+  complete("Host", responses.host(url))
+  complete("Authorization", login_of(url))
+  complete("User-Agent", not settings.is_raw and lib.user_agent)
+  complete("Accept", "*/*")
   local size = type(body) == "string" and #body or body and settings.body_size
-  if size then add("Content-Length", tostring(size)) elseif body then add("Transfer-Encoding", "chunked") end
+  if size then complete("Content-Length", tostring(size)) elseif body then add("Transfer-Encoding", "chunked") end
   return list
 end
 
 local function source_of(url, settings)
   local target = url:match "^%a+://[^/?#]*([^#]*)"
-  if target:sub(1, 1) ~= "/" then target = "/" .. target end
   local body, kind = settings.source or settings.body, nil
   if settings.multipart then body, kind = require("runnel.http.form.multipart_writer").write(settings.multipart) end
   local lines = flatten(url, settings, body)
@@ -136,12 +151,20 @@ end
 
 local function wrong(format, ...) error("the function of http.fake: " .. format:format(...), 0) end
 
-local function lower_names(headers)
+-- The headers as the real client has them: with names in lower case, and the values of one name joined.
+local function joined(headers)
   local lower = {}
-  for key, value in pairs(headers) do
+  for key, values in pairs(headers) do
     local name = tostring(key):lower()
-    if type(value) ~= "table" then value = decimal.exact(value) end
-    lower[name] = name == "set-cookie" and type(value) ~= "table" and { value } or value
+    for _, value in ipairs(type(values) == "table" and values or { values }) do
+      local text, before = decimal.exact(value), lower[name]
+      if name == "set-cookie" then
+        lower[name] = before or {}
+        table.insert(lower[name], text)
+      else
+        lower[name] = before and before .. ", " .. text or text
+      end
+    end
   end
   return lower
 end
@@ -165,7 +188,11 @@ local function response_of(url, settings, streams, request, status, headers, bod
       check.describe(headers))
   end
   local err
-  headers = lower_names(headers or {})
+  headers = joined(headers or {})
+  if answers.is_bare(request.method, status) then
+    if core.is_chan(body) then ends.drop(body) end
+    body = ""
+  end
   local has_chunks = core.is_chan(body) and not headers["content-length"]
   if core.is_chan(body) then
     if not streams then body, err = collect(body) end
@@ -186,6 +213,9 @@ end
 
 -- Asks, and follows the redirects of a simulated server.
 local function follow(url, settings, streams)
+  local first, malformed = lib.resolve(url, nil, settings.is_raw)
+  if not first then return nil, ("%s: %s"):format(responses.host(url), malformed) end
+  url = first
   for n = 0, math.huge do
     local request, status, headers, body = answer(url, settings)
     local to, changed, problem

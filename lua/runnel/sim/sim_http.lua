@@ -8,6 +8,7 @@ local check = require "runnel.internal.check"
 local connection = require "runnel.uv.uv_connection"
 local core = require "runnel.core"
 local current = require "runnel.internal.world"
+local exchanges = require "runnel.sim.sim_exchange"
 local guard = require "runnel.internal.guard"
 local time_limit = require "runnel.internal.time_limit"
 local upgrades = require "runnel.sim.upgrade"
@@ -32,14 +33,6 @@ local function place_of(url)
 end
 
 local CUT = "the connection has ended in the middle of the body"
-local SHOWN = 60 -- bytes of a body in the message
-
--- A request or response as its message shows it.
-local function message(head, body, id)
-  local text = type(body) == "string" and body ~= "" and " " .. body:sub(1, SHOWN):gsub("%c", ".") or ""
-  return ("%s%s #%d\n"):format(head, text, id)
-end
-
 local AHEAD = 1024 -- pieces
 
 -- A body that is a channel may close with an error: then the request fails with it, and the server loses the client,
@@ -138,10 +131,10 @@ function http.exchange(url, req, what)
   world.last_exchange = world.last_exchange + 1
   local id = world.last_exchange
   req.address = what.path and "unix:" or conn:address()
-  local exchange = http.new_exchange(id, req, ("%s:%d: %s"):format(host, port, CUT))
+  local exchange = exchanges.new(id, req, ("%s:%d: %s"):format(host, port, CUT))
   world.exchanges[id] = exchange
   local lines = conn:lines()
-  local sent, why = conn:write(message(what.method .. " " .. what.target, what.body, id))
+  local sent, why = conn:write(exchanges.message(what.method .. " " .. what.target, what.body, id))
   local line, hint
   repeat
     if sent then line, why = lines:take() end
@@ -150,7 +143,7 @@ function http.exchange(url, req, what)
   until not hint
   world.exchanges[id] = nil
   local was_kept = world.kept[place]
-  world.kept[place] = line ~= nil
+  world.kept[place] = line ~= nil and (exchange.headers.connection or ""):lower() ~= "close"
   if line then send_rest(world, what) end
   if source_error() ~= nil then return nil, source_error() end
   if not line then
@@ -170,87 +163,13 @@ end
 
 -- ---- the server ----
 
-local WHAT, TEXT = "the function of http.serve", "text/plain; charset=utf-8" -- in reports of errors; of texts
-
----In place of the C module's request: what runnel.http.answer calls to send a response.
----@class runnel.sim.Exchange
----@field id integer
----@field req runnel.http.Request
----@field source table the client's request
----@field conn runnel.uv.Connection the server's end
----@field hints string[][] early hints that have been sent: names and values in turn
----@field has_chunks? boolean the response has no length
----@field cut string the client's error if the body is cut
----@field is_over boolean nothing can be sent any more
----@field status? integer of the response, once it was sent
----@field headers table
----@field body any a string; or a channel of what is sent of the body
-local Exchange = {}
-Exchange.__index = Exchange
-
----@param body? string nil: it is written later
----@return boolean ok
----@return boolean goes_on the body can be written
-function Exchange:respond(status, body, length, ...)
-  if self.is_over then return true, false end
-  local bad = answer.wrong_header(...)
-  if bad then return false, bad end
-  local headers = {}
-  for i = 1, select("#", ...), 2 do
-    local name, value = select(i, ...)
-    local before = headers[name]
-    if type(before) == "table" then before[#before + 1] = value
-    else headers[name] = before and { before, value } or value end
-  end
-  self.status, self.headers, self.body = status, headers, body or core.chan()
-  self.has_chunks = not body and length < 0
-  self.conn:write(message(tostring(status), body, self.id))
-  return true, body == nil
-end
-
----@param id integer
----@param req runnel.http.Request
----@param cut string the client's error if the body is cut
----@return runnel.sim.Exchange
-function http.new_exchange(id, req, cut)
-  return setmetatable({ id = id, req = req, cut = cut, source = req.core, hints = {}, is_over = false }, Exchange)
-end
-
----The headers of the request as a list of alternating names and values.
-function Exchange:headers() return self.source:headers() end
-
-function Exchange:hint(...)
-  if not self.status and not self.is_over then
-    self.hints[#self.hints + 1] = { ... }
-    self.conn:write(message("103", nil, self.id))
-  end
-  return true
-end
-
-function Exchange:trailers() return self.source:trailers() end
-
----The next piece of the body of the request; false at the end.
-function Exchange:read(n) return self.source:read(n) end
-
----Parks until the client takes the piece.
-function Exchange:write(piece)
-  if piece ~= "" then internal.moving.put(self.body, piece) end
-  return true
-end
-
----@param is_cut boolean
-function Exchange:finish(is_cut)
-  self.is_over = true
-  if not self.has_chunks then self.req.sent_trailers = nil end
-  if core.is_chan(self.body) then self.body:close(is_cut and self.cut or nil) end
-  return true
-end
+local WHAT <const> = "the function of http.serve" -- in reports of errors
 
 -- Calls the program's function, and sends what it returns, in a go block of the request.
 local function call(self, exchange)
   if guard.call(WHAT, answer.give, exchange.req, self.handler) then return exchange:finish(false) end
   if exchange.status then return exchange:finish(true) end
-  exchange:respond(500, "500: the server has failed\n", -1, "content-type", TEXT) -- as the real server says it
+  exchange:fail(500, "500: the server has failed\n")
 end
 
 -- Cancels the go block of a request whose connection has ended.
@@ -321,8 +240,9 @@ local function serve(self, conn)
   if not exchange then return end
   local over <close> = setmetatable({ exchange = exchange }, Over) -- luacheck: ignore 211
   exchange.conn, exchange.is_over, exchange.req.core, exchange.req.server = conn, self.is_stopped, exchange, self.owner
+  exchange.server = self
   local _, is_late = wait_for(self, exchange.req, input, call, exchange)
-  if is_late then exchange:respond(503, "503: the answer took too long\n", -1, "content-type", TEXT) end
+  if is_late then exchange:fail(503, "503: the answer took too long\n") end
 end
 
 -- Accepts connections until the server is closed.
@@ -375,7 +295,7 @@ end
 function Server:stop()
   self.is_stopped = true
   for _, req in pairs(self.running) do
-    if getmetatable(req.core) == Exchange then req.core.is_over = true end
+    if exchanges.is(req.core) then req.core.is_over = true end
   end
   self.conns:close()
   for _, block in ipairs(blocks_of(self)) do core.cancel(block, "the server has been closed") end
