@@ -95,4 +95,13 @@ local function address(ip, port)
   return { ip = ip, port = port, family = ip:find(":", 1, true) and "inet6" or "inet" }
 end
 
-return { address = address, check_address = check_address, class = class, new = new, fail = fail, TEXTS = TEXTS }
+-- Whether an address that was bound is all addresses of its host. There are no others of IPv6.
+local function is_any(ip) return ip == "0.0.0.0" or ip == "::" end
+
+-- An address of IPv4 as a socket of this address sees it, and as all others do.
+local function seen_by(own, ip) return own == "::" and "::ffff:" .. ip or ip end
+
+local function plain(ip) return ip:match "^::[fF][fF][fF][fF]:([%d.]+)$" or ip end
+
+return { is_any = is_any, plain = plain, seen_by = seen_by, address = address, check_address = check_address,
+  class = class, new = new, fail = fail, TEXTS = TEXTS }

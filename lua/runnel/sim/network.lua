@@ -6,6 +6,7 @@ local current = require "runnel.internal.world"
 local handles = require "runnel.sim.handle"
 
 local address, check_address, fail = handles.address, handles.check_address, handles.fail
+local is_any, seen_by = handles.is_any, handles.seen_by
 
 -- After how many ms connecting fails, if no answer comes, or no host has the address.
 local NO_ANSWER, NO_HOST = 127000, 3000
@@ -57,7 +58,7 @@ end
 function Socket:bind(ip, port)
   check_address(ip, port)
   if self.port then return fail "EINVAL" end
-  if ip ~= "0.0.0.0" and ip ~= self.host.address and not ip:find "^127%." then return fail "EADDRNOTAVAIL" end
+  if not is_any(ip) and ip ~= self.host.address and not ip:find "^127%." then return fail "EADDRNOTAVAIL" end
   if port == 0 then port = self.host:free_port() end
   self.ip, self.port = ip, port
   self.is_late = self.host.listeners[port] ~= nil
@@ -84,8 +85,8 @@ function Socket:accept(client)
   if not stream then return fail "EAGAIN" end
   self.told = false
   client.stream, stream.handle = stream, client
-  client.ip, client.port = self.ip == "0.0.0.0" and self.host.address or self.ip, self.port
-  client.remote_ip, client.remote_port = stream.remote_ip, stream.remote_port
+  client.ip, client.port = is_any(self.ip) and seen_by(self.ip, self.host.address) or self.ip, self.port
+  client.remote_ip, client.remote_port = seen_by(self.ip, stream.remote_ip), stream.remote_port
   if #self.pending > 0 then self:later(0, tell, self) end
   return 0
 end
@@ -142,7 +143,7 @@ end
 
 -- Whether connections to an address reach a listener, which may listen on another address of its host.
 local function is_reached(listener, ip)
-  return listener.ip == "0.0.0.0" or ip == "0.0.0.0" or listener.ip == ip
+  return is_any(listener.ip) or ip == "0.0.0.0" or listener.ip == ip
 end
 
 -- Goes from one host to the other.
@@ -178,6 +179,7 @@ function Socket:connect(ip, port, on_connect)
   local world = self.world
   if self.connecting then return fail "EALREADY" end
   if self.stream then return fail "EISCONN" end
+  ip = handles.plain(ip)
   if ip:find(":", 1, true) then return fail "ENETUNREACH" end
   if world.faults:choose(AT_SOCKET) then
     world:log(self.host, "emfile", "too many open files")

@@ -4,7 +4,7 @@
 local core = require "runnel.core"
 local handles = require "runnel.sim.handle"
 
-local fail, host_of = handles.fail, core.internal.host
+local fail, is_any, host_of = handles.fail, handles.is_any, core.internal.host
 
 -- The longest datagram; and how many bytes the system keeps that were not read.
 local LONGEST <const>, ROOM <const> = 65507, 208 * 1024
@@ -39,13 +39,13 @@ end
 
 -- ---- its own address ----
 
-local function overlap(a, ip) return a.ip == ip or a.ip == "0.0.0.0" or ip == "0.0.0.0" end
+local function overlap(a, ip) return a.ip == ip or is_any(a.ip) or is_any(ip) end
 
 function Udp:bind(ip, port, flags)
   handles.check_address(ip, port)
   local host, reuse = self.host, flags and flags.reuseaddr or false
   if self.port then return fail "EINVAL" end
-  if ip ~= "0.0.0.0" and ip ~= host.address and not ip:find "^127%." and not is_group(ip) then
+  if not is_any(ip) and ip ~= host.address and not ip:find "^127%." and not is_group(ip) then
     return fail "EADDRNOTAVAIL"
   end
   if port == 0 then port = host:free_port() end
@@ -66,6 +66,7 @@ end
 
 function Udp:connect(ip, port)
   if ip then handles.check_address(ip, port) end
+  ip = ip and handles.plain(ip)
   if ip and ip:find(":", 1, true) then return fail "ENETUNREACH" end
   self.peer_ip, self.peer_port = ip, port
   return 0
@@ -100,6 +101,7 @@ end
 
 local function receive(self, data, from)
   if self.peer_ip and (from.ip ~= self.peer_ip or from.port ~= self.peer_port) then return end
+  from = handles.address(handles.seen_by(self.ip, from.ip), from.port)
   if self.on_receive then return hand_out(self, nil, data, from) end
   if self.waiting + #data > ROOM then return end
   self.waiting = self.waiting + #data
@@ -173,10 +175,11 @@ function Udp:try_send(data, ip, port)
   ip, port = ip or self.peer_ip, port or self.peer_port
   handles.check_address(ip, port)
   if not self:lives() or self.closing then return fail "EBADF" end
+  ip = handles.plain(ip)
   if ip:find(":", 1, true) then return fail "ENETUNREACH" end
   if #data > LONGEST then return fail "EMSGSIZE" end
   local world, own, is_local = self.world, self.host.machine, ip:find "^127%." or ip == "0.0.0.0"
-  local source = self.ip ~= "0.0.0.0" and self.ip or is_local and "127.0.0.1" or self.host.address
+  local source = not is_any(self.ip) and self.ip or is_local and "127.0.0.1" or self.host.address
   local datagram = { sender = self, data = data, from = handles.address(source, self.port), ip = ip, port = port }
   if is_local then
     carry(self, own, datagram)
