@@ -38,7 +38,7 @@ local internal = core.internal
 ---@field disk runnel.sim.Disk
 ---@field subscriptions integer channels with messages of NATS that are open
 ---@field ended_at? number when it crashed or was ended last
----@field lost_power? boolean that was a crash of the machine
+---@field lost_power? boolean that was a crash of the machine; else its processes go on
 ---@field max_connections? integer of http.max_connections
 ---@field requests table<string, runnel.sim.HttpSlots> those to servers, if there is that limit
 ---@field locks table<string, table<string, runnel.sim.Locks>> those of stores, by file and text
@@ -49,12 +49,12 @@ Host.__name = "runnel.sim.host"
 
 local FIRST_PORT = 49152
 
----Starts the program, in a go block of this host.
+---Starts the program, in a go block of this host. The ports of processes that an earlier start has left behind stay
+---theirs.
 local function start(self, level)
   local f = type(self.f) == "string" and programs.load(self.f, level + 1) or self.f --[[@as fun()]]
   self.born, self.alive = self.born + 1, true
-  self.handles, self.listeners, self.sockets, self.next_port = {}, {}, {}, FIRST_PORT
-  self.open_files, self.pipes, self.signals, self.children, self.datagrams = {}, {}, {}, {}, {}
+  self.handles, self.open_files, self.pipes, self.signals, self.children = {}, {}, {}, {}, {}
   self.subscriptions, self.term, self.max_connections, self.requests = 0, nil, nil, {}
   local before, context = internal.host(self.number), internal.trace.context()
   internal.trace.set_context(nil) -- a program inherits nothing from the go block that starts it
@@ -81,7 +81,8 @@ local function new(world, name, number, f, restarts, skew, level)
     world = world, name = name, number = number, f = f, restarts = restarts, skew = skew, born = 0, alive = false,
     address = world:new_address(),
   }, Host)
-  self.machine, self.disk, self.locks, self.listeners, self.bells = self, disks.new(self), {}, {}, {}
+  self.machine, self.disk, self.locks, self.bells, self.next_port = self, disks.new(self), {}, {}, FIRST_PORT
+  self.listeners, self.sockets, self.datagrams = {}, {}, {}
   start(self, level + 1)
   return self
 end
@@ -104,15 +105,20 @@ function Host:forget(handle)
   list[#list] = nil
 end
 
----A port that nothing uses.
+---A port of the machine that nothing uses.
 ---@return integer
 function Host:free_port()
+  local machine = self.machine
   repeat
-    local port = self.next_port
-    self.next_port = port + 1
-    if not self.listeners[port] then return port end
+    local port = machine.next_port
+    machine.next_port = port + 1
+    if not machine.listeners[port] and not machine.datagrams[port] then return port end
   until false
 end
+
+---Whether the machine is down, with all of its processes.
+---@return boolean
+function Host:is_down() return not self.alive and self.lost_power == true end
 
 ---Whether it serves others: it listens for connections or datagrams, or subscribes to messages.
 ---@return boolean
@@ -140,11 +146,11 @@ function Host:drop_running(after, a)
   self.world:end_running()
 end
 
--- The processes that the host has started and that run, in that order.
-local function children_of(self)
+-- The processes on the machine that run, in the order in which they were started.
+local function processes_of(self)
   local list = {}
-  for _, child in pairs(self.children) do
-    if child.alive then list[#list + 1] = child end
+  for _, process in pairs(self.world.groups) do
+    if process.machine == self and process ~= self and process.alive then list[#list + 1] = process end
   end
   table.sort(list, function(a, b) return a.pid < b.pid end)
   return list
@@ -161,11 +167,11 @@ end
 
 ---The system closes what the program has open, which has ended.
 function Host:close_all()
+  self.lost_power, self.alive = false, false
   for _, handle in ipairs(table.move(self.handles, 1, #self.handles, 1, {})) do
     if not handle.closing then handle:close() end
   end
-  self.lost_power = false
-  self.alive, self.born, self.ended_at = false, self.born + 1, core.now()
+  self.born, self.ended_at = self.born + 1, core.now()
 end
 
 ---os.exit and rn.exit on this host: ends its program. Never returns.
@@ -202,17 +208,17 @@ local function cut(self)
   for i = 1, #handles do handles[i]:crashed() end
 end
 
----Ends all go blocks of the host, which get no chance to close anything. What was not synced is lost, and its
----connections are reset. A go block of the host that calls this never returns from it.
+---Ends all go blocks of the host and of its processes, which get no chance to close anything. What was not synced is
+---lost, and its connections are reset. A go block of the host that calls this never returns from it.
 function Host:crash()
   sign.own(self, "host", "crash")
-  if not self.alive then return end
+  if self:is_down() then return end
   self.lost_power = true
   local told = self.world:log(self, nil, "crashes")
   if told then told.kind = "crash" end
-  local children = children_of(self)
+  local children = processes_of(self)
   cut(self)
-  self.listeners, self.sockets, self.children, self.bells = {}, {}, {}, {}
+  self.listeners, self.sockets, self.datagrams, self.bells, self.next_port = {}, {}, {}, {}, FIRST_PORT
   for _, child in ipairs(children) do cut(child) end
   self.disk:crash()
   local running = self.world:here()
@@ -269,7 +275,7 @@ end
 ---Starts its program again; ends it first if it runs.
 function Host:restart()
   sign.own(self, "host", "restart")
-  self:crash()
+  if self.alive then self:crash() end
   local told = self.world:log(self, nil, "starts again")
   if told then told.kind = "start" end
   start(self, 3)

@@ -164,13 +164,14 @@ local function request(self, host, port, on_connect)
     answered = true
   end
   world:may_crash(host)
-  if not host.alive then
+  if host:is_down() then
     world:log(host, nil, "is down and refuses the connection of %s", self.host.name)
     return self:later(world:time_between(self.host, host), function() answer(self, nil, on_connect, "ECONNREFUSED") end)
   end
-  core.internal.host(host.number)
   local listener = host.listeners[port]
   if listener and not is_reached(listener, self.remote_ip) then listener = nil end
+  if listener then host = listener.host end -- it may be a process
+  core.internal.host(host.number)
   arrive(self, host, listener, on_connect)
 end
 
@@ -290,7 +291,8 @@ function Pipe:connect(path, on_connect)
   self:later(0, function()
     local err = host:find_socket(path)
     if err then return answer(self, nil, on_connect, err) end
-    arrive(self, host, host.sockets[path], on_connect)
+    local listener = host.sockets[path]
+    arrive(self, listener and listener.host or host, listener, on_connect)
   end)
   return {}
 end
@@ -298,7 +300,7 @@ end
 function Pipe:stopped()
   if self.is_owner then
     self.host.sockets[self.path] = nil
-    self.host:remove_socket(self.path)
+    if self.host.alive then self.host:remove_socket(self.path) end -- the file of a program that has ended stays
   end
   Socket.stopped(self)
 end

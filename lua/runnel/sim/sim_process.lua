@@ -38,6 +38,7 @@ end
 ---@class runnel.sim.Process: runnel.sim.Host
 ---@field pid integer
 ---@field parent runnel.sim.Host
+---@field parent_born integer the start of the parent, which alone learns of the end
 ---@field on_exit fun(code: integer, signal: integer)
 
 local Handle = handles.class "runnel.sim.sim_process"
@@ -60,7 +61,7 @@ local function exit(self, status)
   self:close_all()
   local is_running = internal.host() == self.number
   internal.crash(self.number)
-  world:later(0, self.parent, reap, self, status)
+  if self.parent.born == self.parent_born then world:later(0, self.parent, reap, self, status) end
   if is_running then self:drop_running(free, self) end
   free(self)
 end
@@ -164,7 +165,8 @@ function processes.spawn(file, options, on_exit)
   local number = world:new_number(parent.name .. "/" .. file)
   local self = setmetatable({
     number = number, name = parent.name .. "/" .. file, pid = world:new_pid(), parent = parent, on_exit = on_exit,
-    born = 1, alive = true, handles = {}, open_files = {}, pipes = {}, signals = {}, children = {}, finish = finish,
+    parent_born = parent.born, born = 1, alive = true, handles = {}, open_files = {}, pipes = {}, signals = {},
+    children = {}, finish = finish,
   }, { __index = parent })
   world.groups[number] = self
   parent.children[self.pid] = self

@@ -149,7 +149,7 @@ end
 -- A datagram arrives at a machine.
 local function arrive(machine, datagram)
   local world, sender = machine.world, datagram.sender
-  if not machine.alive or world:cut(sender.host, machine) then return end
+  if machine:is_down() or world:cut(sender.host, machine) then return end
   local found = receivers(machine, datagram.ip, datagram.port)
   for _, socket in ipairs(found) do receive(socket, datagram.data, datagram.from) end
   if #found > 0 or not sender.peer_ip or is_group(datagram.ip) then return end

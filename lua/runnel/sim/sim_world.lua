@@ -212,7 +212,7 @@ function World:partition(a, b)
   self:tell { what = ("%s and %s: cut off from each other"):format(x.name, y.name) }
   for _, handle in ipairs(x.handles) do
     local stream = handle.stream
-    if stream and stream.other.host == y then
+    if stream and stream.other.host.machine == y then
       stream:cut()
       stream.other:cut()
     end
@@ -338,8 +338,8 @@ end
 
 -- The programs that serve others may wait for ever; before the search for leaks they are ended.
 local function end_servers(self)
-  for _, host in ipairs(self.hosts) do
-    if host.alive and host:listens() then internal.crash(host.number) end
+  for number, program in pairs(self.groups) do -- hosts, and their processes
+    if program.alive and program:listens() then internal.crash(number) end
   end
 end
 
