@@ -5,6 +5,8 @@ local calls = require "spec.support.parking.calls"
 local keepers = require "spec.support.parking.keepers"
 local pages = require "spec.support.docs.pages"
 local parks = require "spec.support.parking.parks"
+local rn = require "runnel"
+local sim = require "runnel.sim"
 local without = require "spec.support.parking.never"
 
 -- Functions that park and that no program of check-world has, and why.
@@ -83,6 +85,25 @@ describe("the table of what differs between a world and reality", function()
       n = n + 1
     end
     assert.is_true(n > 15)
+  end)
+
+  it("says of equal deadlines what a search finds", function()
+    local function outcomes(opts)
+      local seen = {}
+      assert.is_true(sim.explore(function()
+        local slept = rn.chan(1)
+        local sleeper = rn.go(function()
+          rn.sleep(10)
+          slept:put "slept"
+        end)
+        rn.yield()
+        seen[rn.alts { slept, rn.timeout(10) } or "timeout"] = true
+        sleeper:take()
+      end, opts).all)
+      return seen
+    end
+    assert.same({ timeout = true }, outcomes())
+    assert.same({ slept = true, timeout = true }, outcomes { timers = "any" })
   end)
 end)
 
