@@ -148,9 +148,21 @@ static void drop_waiting(lua_State *L, Sched *S, Go *go) {
   drop(L, S, go);
 }
 
-bool sim_crash(lua_State *L, uint32_t host) {
+bool sim_has_go(lua_State *L, uint32_t host) {
+  const Sched *S = sched_self(L);
+  int top = lua_gettop(L);
+  Walk walk = walk_roots(S);
+  bool has = false;
+  for (const Go *go; !has && (go = next_root(L, &walk)) != NULL;) {
+    AltState state = (AltState)go->alt.state;
+    has = go->host == host && (state == ALT_READY || state == ALT_PARKED || state == ALT_SLEEPING);
+    lua_settop(L, top);
+  }
+  return has;
+}
+
+void sim_crash(lua_State *L, uint32_t host) {
   Sched *S = sched_self(L);
-  bool had_any = false;
   delayed_crash(L, S, host);
   int top = lua_gettop(L);
   Walk walk = walk_roots(S);
@@ -159,14 +171,11 @@ bool sim_crash(lua_State *L, uint32_t host) {
       list_remove(&S->world.ready, &go->alt.own.waiter.link);
       S->world.nready--;
       drop(L, S, go);
-      had_any = true;
     } else if (go->host == host && (go->alt.state == ALT_PARKED || go->alt.state == ALT_SLEEPING)) {
       drop_waiting(L, S, go);
-      had_any = true;
     }
     lua_settop(L, top);
   }
-  return had_any;
 }
 
 /* Drops the go blocks of this world that are parked, after a run of a search, or of a simulated world, whose hosts end

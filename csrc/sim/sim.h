@@ -24,8 +24,11 @@ bool sim_run(lua_State *L, Sched *S, int at, const SimOptions *options, int64_t 
    called around the search for leaks, with true. An error of it is dropped. */
 void sim_set_at_rest(lua_State *L);
 
+/* Whether a host of the running simulation (Go.host) has go blocks, besides the running one. */
+bool sim_has_go(lua_State *L, uint32_t host);
+
 /* Drops the go blocks of a host of the running simulation (Go.host), except the running one: they do not go on, and
-   their to-be-closed variables are not closed. Returns whether there were any. */
-bool sim_crash(lua_State *L, uint32_t host);
+   their to-be-closed variables are not closed. */
+void sim_crash(lua_State *L, uint32_t host);
 
 #endif

@@ -728,9 +728,13 @@ function core.internal.descriptors.reserve() end
 ---@param list? string[] by number
 function core.internal.hosts(list) end
 
+---Whether a host has go blocks, besides the running one.
+---@param n integer
+---@return boolean
+function core.internal.has_go(n) end
+
 ---Drops the go blocks of a host, except the running one: they do not go on, and close nothing.
 ---@param n integer
----@return boolean had_any
 function core.internal.crash(n) end
 
 ---Sets a function that a simulation calls when nothing is ready or timed while its function waits, with false: it

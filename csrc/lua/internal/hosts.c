@@ -36,21 +36,28 @@ static int internal_at_rest(lua_State *L) {
   return 0;
 }
 
-/* crash(n) -> whether it had any: drops the go blocks of host n, except the running one */
-static int internal_crash(lua_State *L) {
-  lua_Integer n = luaL_checkinteger(L, 1);
-  luaL_argcheck(L, n > 0 && n <= HOST_MAX && sched_self(L)->world.rules, 1, "not a host of a simulation");
-  lua_pushboolean(L, sim_crash(L, (uint32_t)n));
+static uint32_t host_at(lua_State *L, int at) {
+  lua_Integer n = luaL_checkinteger(L, at);
+  luaL_argcheck(L, n > 0 && n <= HOST_MAX && sched_self(L)->world.rules, at, "not a host of a simulation");
+  return (uint32_t)n;
+}
+
+/* has_go(n) -> whether host n has go blocks, besides the running one */
+static int internal_has_go(lua_State *L) {
+  lua_pushboolean(L, sim_has_go(L, host_at(L, 1)));
   return 1;
+}
+
+/* crash(n): drops the go blocks of host n, except the running one */
+static int internal_crash(lua_State *L) {
+  sim_crash(L, host_at(L, 1));
+  return 0;
 }
 
 void lua_hosts_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"at_rest", internal_at_rest},
-      {"crash", internal_crash},
-      {"host", internal_host},
-      {"hosts", internal_hosts},
-      {NULL, NULL},
+      {"at_rest", internal_at_rest}, {"crash", internal_crash}, {"has_go", internal_has_go},
+      {"host", internal_host},       {"hosts", internal_hosts}, {NULL, NULL},
   };
   module_register(L, functions);
 }

@@ -2,6 +2,7 @@
 
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
+local current = require "runnel.internal.world"
 local disks = require "runnel.sim.disk"
 local lua_files = require "runnel.sim.io"
 local programs = require "runnel.sim.program"
@@ -49,6 +50,11 @@ Host.__name = "runnel.sim.host"
 
 local FIRST_PORT = 49152
 
+-- A program without go blocks has exited, as a real one: what was in the buffers of its files has been written.
+local function settle(self)
+  if self.alive and not internal.has_go(self.number) then lua_files.has_exited(self) end
+end
+
 ---Starts the program, in a go block of this host. The ports of processes that an earlier start has left behind stay
 ---theirs.
 local function start(self, level)
@@ -64,7 +70,9 @@ local function start(self, level)
   self.main = main
   local born = self.born
   main:take_async(function(_, err)
-    if err ~= nil and self.born == born then self.world:failed(self, err) end
+    if self.born ~= born then return end
+    settle(self)
+    if err ~= nil then self.world:failed(self, err) end
   end)
 end
 
@@ -127,12 +135,11 @@ function Host:listens()
     or self.subscriptions > 0
 end
 
--- Drops the go blocks of a program; also the running one, which never goes on. Returns whether there were any.
+-- Drops the go blocks of a program; also the running one, which never goes on.
 local function drop(self)
   local is_running = internal.host() == self.number
-  local had_others = internal.crash(self.number)
+  internal.crash(self.number)
   if is_running then self:drop_running() end
-  return is_running or had_others
 end
 
 ---The running go block, which belongs to this program, never goes on.
@@ -161,8 +168,9 @@ end
 function Host:kill()
   sign.own(self, "host", "kill")
   if not self.alive then return end
+  if internal.host() ~= self.number then settle(self) end
   self:close_all()
-  if not drop(self) then lua_files.has_exited(self) end
+  drop(self)
 end
 
 ---The system closes what the program has open, which has ended.
@@ -269,6 +277,7 @@ end
 function Host:get(path)
   sign.own(self, "host", "get")
   check.path(path, "a path", "get")
+  if current.world == self.world and internal.host() ~= self.number then settle(self) end
   return self.disk:get(path)
 end
 
