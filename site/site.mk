@@ -45,7 +45,7 @@ WASM_LUA_FIRST = lua/runnel.lua $(patsubst %,lua/runnel/%.lua,monitor $(addprefi
                  $(addprefix workers/,gathering pipeline_jobs))
 # Simulated worlds, and runnel.uv on top of them. A program that uses them loads worlds.txt.
 WASM_STORY     = search/world_story
-WASM_NO_WORLD  = uv/real sim/database sim/sim_http sim/upgrade sim/sim_nats sim/nats/%
+WASM_NO_WORLD  = uv/real sim/database sim/sim_http sim/sim_exchange sim/sim_redirect sim/upgrade sim/sim_nats sim/nats/%
 WASM_WORLD     = $(filter-out $(WASM_NO_WORLD:%=lua/runnel/%.lua),$(filter $(patsubst %,lua/runnel/%.lua,$(WASM_STORY) uv uv/% \
                  uv/% sim/%),$(LUA_FILES))) csrc/site/runnel.uv.real.lua csrc/site/runnel.site.story.lua
 WASM_HOST      = lua/runnel/host/blocks.lua csrc/site/runnel.site.lua
