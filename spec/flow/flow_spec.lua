@@ -369,6 +369,40 @@ describe("flow: errors", function()
     end)
   end)
 
+  it("of an iterator go along its edge, or hold it; resume calls it again", function()
+    quietly(function()
+      local n
+      local function numbers_with_error()
+        n = n + 1
+        if n == 3 then error("lost", 0) end
+        return n <= 5 and n or nil
+      end
+      local function waiting()
+        rn.sleep(1)
+        return numbers_with_error()
+      end
+      for _, iterator in ipairs { numbers_with_error, waiting } do
+        local save, saved = sink()
+        n = 0
+        local f = flow("job", { a = { from = iterator }, save = save, "a > save" })
+        local ok, err = pcall(f.wait, f)
+        assert.same({ false, "lost", nil }, { ok, err.error, err.value })
+        f:resume():wait()
+        assert.equal("1 2 4 5", text(saved))
+
+        local others, records = {}, {}
+        n = 0
+        flow("job", {
+          a = { from = iterator }, save = function(v) others[#others + 1] = v end,
+          bad = function(e) records[#records + 1] = e end,
+          "a > save", "*.error > bad",
+        }):wait()
+        assert.equal("1 2", text(others))
+        assert.same({ 1, "a", "lost" }, { #records, records[1].stage, records[1].error })
+      end
+    end)
+  end)
+
   it("with which an input channel closes count as those of its stage", function()
     quietly(function()
       local ch = rn.chan(1)

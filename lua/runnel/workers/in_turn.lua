@@ -133,7 +133,7 @@ function in_turn.new(pool, window, first)
     if again == "put" then worker.next = nil
     elseif again then result, output = call_again(worker, value) end
     worker.at = nil
-    local has_job = again == "put" or value ~= nil
+    local has_job = again ~= nil -- also without a value: what a handler returns for a take that has failed
 
     while true do
       if not has_job then
