@@ -141,6 +141,43 @@ describe("rn.metrics", function()
     other:take()
   end)
 
+  it("counts right while calls overlap, and after one was cancelled or switched off", function()
+    rn.metrics()
+    local kept, n = {}, 1200
+    for i = 1, n do
+      kept[i] = rn.chan(5):name "many"
+      kept[i]:put(i)
+    end
+    local function put_total() return rn.metrics().channels.many.put_total end
+    local one, other = rn.go(put_total), rn.go(put_total)
+    assert.same({ n, n, n }, { one:take(), other:take(), put_total() })
+
+    one = rn.go(put_total)
+    rn.yield()
+    for i = 1, n do kept[i]:put(i) end
+    other = rn.go(put_total)
+    rn.yield()
+    rn.cancel(other)
+    assert.equal(2 * n, put_total())
+    one:take()
+    kept = nil -- luacheck: ignore 311
+    for _ = 1, 3 do collectgarbage() end
+    assert.is_nil(rn.metrics().channels.many)
+    rn.chan(1):name("many"):put(true)
+    assert.equal(2 * n + 1, put_total())
+
+    kept = {}
+    for i = 1, n do kept[i] = rn.chan(1):name "few" end
+    one = rn.go(rn.metrics)
+    rn.yield()
+    rn.metrics(false)
+    rn.metrics()
+    kept[1] = rn.chan(1):name "few"
+    kept[1]:put(true)
+    one:take()
+    assert.same({ 1, 1 }, { rn.metrics().channels.few.channels, rn.metrics().channels.few.put_total })
+  end)
+
   it("has the stages of flows", function()
     sim.run(function()
       local gate = rn.chan()

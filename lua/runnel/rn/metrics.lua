@@ -115,20 +115,22 @@ end
 -- A counter by name. What is counted under a name comes and goes; the sum must not fall when something goes.
 ---@class runnel.internal.metrics.Counter
 ---@field sums table<string, integer>
----@field seen table<any, integer> by what is counted: how much it had at the last call
----@field now table<any, integer> the same at the present call
+---@field seen table<any, integer> by what is counted: how much of it is in the sums
+---@field now table<any, integer> the same, of what was added since the last `finish`
 local Counter = {}
 Counter.__index = Counter
 
 local function counter() return setmetatable({ sums = {}, seen = in_parts.map(), now = in_parts.map() }, Counter) end
 
--- What has `total` so far belongs to `name`. Returns the sum.
+-- What has `total` so far belongs to `name`. Returns the sum, which is right after each `add`: calls of rn.metrics may
+-- overlap, and one may be cancelled.
 function Counter:add(name, source, total)
   local sum = (self.sums[name] or 0) + total - (self.seen[source] or 0)
-  self.sums[name], self.now[source] = sum, total
+  self.sums[name], self.seen[source], self.now[source] = sum, total, total
   return sum
 end
 
+-- All that exists was added since the last call: forgets what is gone.
 function Counter:finish() self.seen, self.now = self.now, in_parts.map() end
 
 -- What lasts from call to call; nil while the metrics are off.
@@ -137,7 +139,7 @@ local active
 local function begin()
   local function names() return { known = {}, count = 0 } end
   active = { channels = names(), flows = names(), stages = names(), queues = names(), pools = names(),
-    children = names(), servers = names(), counters = {} }
+    children = names(), servers = names(), counters = {}, calls = 0 }
   internal.measure(true)
   in_parts.hold "l"
 end
@@ -182,10 +184,10 @@ end
 
 -- The channels by name; those without a name by the line that made them.
 local function read_channels()
-  local rows = {}
+  local rows, before = {}, active
   for stats, _, name in in_parts.channels() do
+    if active ~= before then return rows end -- switched off meanwhile
     add_channel(rows, stats, name)
-    if not active then return rows end -- ended meanwhile
   end
   return rows
 end
@@ -301,6 +303,10 @@ function metrics.metrics(on)
     return nil
   end
   if not active then begin() end
+  local own = active
+  if not own then return metrics.metrics() end -- switched off while it began
+  own.calls = own.calls + 1
+  local call = own.calls
   local states = internal.states()
   states.dead = nil
   local errors, waited, longest, blocked = internal.measured()
@@ -310,11 +316,14 @@ function metrics.metrics(on)
     memory = math.floor(collectgarbage "count" * 1024), cpu = os.clock() * 1000, waited = waited,
     longest_turn = longest, blocked = blocked,
   }, Metrics)
-  if not active then return numbers end
+  if active ~= own then return numbers end
   numbers.flows, numbers.queues = read_flows(), read_queues()
   numbers.pools, numbers.http, numbers.supervised = read_pools(), read_http(), read_supervised()
   numbers.otlp = read_exporters()
-  for _, one in pairs(active.counters) do one:finish() end
+  -- If a later call has begun, it may have added a part of what exists: that one, or one after it, finishes.
+  if call == own.calls then
+    for _, one in pairs(own.counters) do one:finish() end
+  end
   return numbers
 end
 
