@@ -79,6 +79,24 @@ for _, interpreter in ipairs(INTERPRETERS) do
       ]])
     end)
 
+    it("reads a long line in many chunks, each byte once", function()
+      assert.equal("1 0 100000 3 2\tquick\n", run [[
+        rn.run(function()
+          local sizes, began = {}, os.clock()
+          local long = ("x"):rep(100000)
+          local ch = lines { "sh", "-c", "printf 'a\\n\\n%s\\nend\\nno' " .. long }
+          local line = ch:take()
+          while line do
+            sizes[#sizes + 1] = #line
+            line = ch:take()
+          end
+          local took = os.clock() - began
+          print(table.concat(sizes, " "), took < 3 and "quick" or took)
+        end)
+        uv.run()
+      ]])
+    end)
+
     it("goes on after an error of a go block that is taken", function()
       assert.equal("a bug\n", run [[
         rn.run(function() print((select(2, rn.go(function() error("a bug", 0) end):take()))) end)

@@ -22,20 +22,20 @@ end
 
 -- Puts the lines of a pipe on a channel until one of the two ends. Returns an error of the pipe.
 local function copy_lines(pipe, ch)
-  local rest = ""
+  local parts = {} -- of a line that goes on in the next chunk
   while true do
     local data, err = next_chunk(pipe):take()
     if data == nil then
+      local rest = table.concat(parts)
       if rest ~= "" then put(ch, rest) end
       return err
     end
-    local from = 1
-    data = rest .. data
-    for line, after in data:gmatch "([^\n]*)\n()" do
-      if not put(ch, line) then return end
-      from = after
+    for part, newline in data:gmatch "([^\n]*)(\n?)" do
+      parts[#parts + 1] = part
+      local is_whole = newline ~= ""
+      if is_whole and not put(ch, table.concat(parts)) then return end
+      if is_whole then parts = {} end
     end
-    rest = data:sub(from)
   end
 end
 
