@@ -5,7 +5,7 @@
 ---      files = { from = { "a.csv", "b.csv" } },
 ---      lines = { step = each_line },
 ---      parse = parse,
----      save  = { step = save, init = open, stop = close },
+---      save  = { step = save, init = open, close = close },
 ---      bad   = function(e) log(e.stage, e.value, e.error) end,
 ---      "files > lines > parse > save",
 ---      "*.error > bad",
@@ -352,17 +352,7 @@ end
 ---@return runnel.Flow self
 function Flow:connect(text)
   sign.own(self, "f", "connect")
-  local list = {}
-  for _, one in ipairs(edges.parse(text, "connect")) do
-    for _, found in ipairs(graph.resolve(self, one, "connect")) do
-      graph.check_connect(found[1], found[3], text, "connect")
-      list[#list + 1] = found
-    end
-  end
-  for _, found in ipairs(list) do
-    graph.feed(found[3].to, found[1])
-    graph.add(table.unpack(found))
-  end
+  change.connect(self, text)
   return self
 end
 

@@ -78,6 +78,21 @@ describe("a flow that runs", function()
     raises("add: flow job has ended", function() f:add { x = { from = {} } } end)
   end)
 
+  it("is unchanged when an edge of a text that connects is wrong, also together with those before it", function()
+    f:add { other = { from = {} }, last = print, "other > last" }
+    local before = shape()
+    local function is_refused(message, text)
+      raises(message, function() f:connect(text) end)
+      assert.same(before, shape())
+    end
+    is_refused('connect: "last > double > last" would close a cycle', "last > double > last")
+    is_refused('connect: "other > save, save": that edge is there already', "other > save, save")
+    is_refused('connect: flow job has no stage "nope"', "other > save, nope")
+    f:connect "other > double > last"
+    numbers:close()
+    assert.is_true((f:wait()))
+  end)
+
   it("loses a stage when that is done with its values", function()
     local gate = rn.chan()
     f:replace("double", function(v)

@@ -104,15 +104,43 @@ local function forget(flow, stage)
   if flow.by_name[stage.name] == stage then flow.by_name[stage.name] = nil end
 end
 
--- Makes the stages and edges; those that are made are in `added` if it raises.
-local function add_all(flow, by_name, texts, added)
-  local list, is_fed = make(flow, by_name, texts), {}
-  each_edge(flow, texts, "add", function(found, text)
-    graph.check_connect(found[1], found[3], text.text, "add")
+-- Adds edges one by one, so that each is checked with those before it. Those that were added are in `added` if it
+-- raises.
+local function add_edges(flow, texts, what, added)
+  each_edge(flow, texts, what, function(found, text)
+    graph.check_connect(found[1], found[3], text.text, what)
     graph.add(table.unpack(found))
     added[#added + 1] = found
-    is_fed[found[3].to] = true
   end)
+end
+
+local function remove_edges(added)
+  for _, found in ipairs(added) do graph.remove(table.unpack(found)) end
+end
+
+local function feed_edges(added)
+  for _, found in ipairs(added) do graph.feed(found[3].to, found[1]) end
+end
+
+---Adds edges. Either all are added, or an error is raised and none is.
+---@param flow runnel.Flow
+---@param text string
+function change.connect(flow, text)
+  local texts, added = edges.parse(text, "connect"), {}
+  do
+    local undo <close> = setmetatable({}, { __close = function(_, err) -- luacheck: ignore 211
+      if err ~= nil then remove_edges(added) end
+    end })
+    add_edges(flow, texts, "connect", added)
+  end
+  feed_edges(added)
+end
+
+-- Makes the stages and edges; those edges that were added are in `added` if it raises.
+local function add_all(flow, by_name, texts, added)
+  local list, is_fed = make(flow, by_name, texts), {}
+  add_edges(flow, texts, "add", added)
+  for _, found in ipairs(added) do is_fed[found[3].to] = true end
   for _, stage in ipairs(list) do
     if not stage.is_source and not stage.is_input and not is_fed[stage] then graph.raise_unfed("add", stage) end
   end
@@ -134,7 +162,7 @@ function change.add(flow, given)
   do
     local undo <close> = setmetatable({}, { __close = function(_, err) -- luacheck: ignore 211
       if err == nil then return end
-      for _, found in ipairs(added) do graph.remove(table.unpack(found)) end
+      remove_edges(added)
       for name in pairs(by_name) do flow.by_name[name] = nil end
       flow.stages = before
     end })
@@ -144,7 +172,7 @@ function change.add(flow, given)
   for _, stage in ipairs(list) do
     if stage.is_input then graph.feed(stage) end
   end
-  for _, found in ipairs(added) do graph.feed(found[3].to, found[1]) end
+  feed_edges(added)
   for _, stage in ipairs(list) do stage:prepare() end
   for _, stage in ipairs(flow.stages) do stage:route() end
   flow.living = flow.living + #list
