@@ -107,10 +107,19 @@ describe("csv", function()
   it("names fields by the header, takes other separators and ragged records", function()
     assert.same({ { a = "1", b = "2" } }, csv.decode("a,b\n1,2\n", { header = true }))
     assert.same({}, csv.decode("a,b\n", { header = true }))
-    assert.same({ nil, 'csv: line 2: the header has "a" twice' }, { csv.decode("a,a\n", { header = true }) })
+    assert.same({ nil, 'csv: line 1: the header has "a" twice' }, { csv.decode("a,a\n", { header = true }) })
     assert.same({ { "a,b", "c" } }, csv.decode("a,b\tc\n", { separator = "\t" }))
     assert.same({ { "a" }, { "b", "c" } }, csv.decode("a\nb,c\n", { ragged = true }))
     assert.same({ { x = "1" }, { x = "2" } }, csv.decode("x\n1,9\n2\n", { ragged = true, header = true }))
+  end)
+
+  it("tells the line of a header with a name twice, each time", function()
+    for _, text in ipairs { "\n\r\na,b,a\n1,2,3\n4,5\n", '\n\na,"\n",a\n', "\n\na,a" } do
+      for _, source in ipairs { text, pieces(text, 2) } do
+        local next_row = csv.rows(source, { header = true })
+        for _ = 1, 3 do assert.error_matches(next_row, 'csv: line 3: the header has "a" twice') end
+      end
+    end
   end)
 
   it("has one header, however many records there are", function()
@@ -155,6 +164,43 @@ describe("csv", function()
     assert.is_table(csv.decode(text, { max = 200 }))
     assert.equal("csv: line 1: a record is longer than 50 bytes; the option max allows longer ones",
       select(2, all(pieces(('"' .. ("x"):rep(1000)), 10), { max = 50 })))
+  end)
+
+  it("limits each record, also those that come whole, without their newlines", function()
+    for _, ending in ipairs { "", "\n", "\r\n", '\n"' } do
+      local text = "12345\r\n\n" .. '"345"' .. "\n123456" .. ending
+      for _, source in ipairs { text, pieces(text, 2), pieces(text, 20) } do
+        local rows, err = all(source, { max = 5 })
+        assert.same({ { "12345" }, { "345" } }, rows)
+        assert.equal("csv: line 4: a record is longer than 5 bytes; the option max allows longer ones", err)
+      end
+      assert.equal(3, #all(pieces("12345\r\n\n" .. '"345"' .. "\n123456\r\n", 3), { max = 6 }))
+    end
+  end)
+
+  it("takes time in proportion to a record that comes in many pieces", function()
+    local fields = { ("x"):rep(10) .. "\n", ("x"):rep(10) .. '""', '","', "\n" }
+    for _, field in ipairs(fields) do
+      local n, i = 30000, 0
+      local row = csv.rows(function()
+        i = i + 1
+        return i == 1 and 'a,"' or i <= n and field or i == n + 1 and '"\n' or nil
+      end)
+      local began = os.clock()
+      local last = row()
+      assert.is_true(#last >= 2)
+      assert.is_nil(row())
+      assert.is_true(os.clock() - began < 1, field)
+    end
+  end)
+
+  it("reads pieces as it reads the whole", function()
+    for seed = 1, long.times(2000, 50000) do
+      math.randomseed(seed)
+      local text = random_text(math.random(0, 15), LETTERS)
+      local opts = { header = math.random(2) == 1, ragged = math.random(2) == 1 }
+      assert.same({ all(text, opts) }, { all(pieces(text, 3), opts) }, "seed " .. seed)
+    end
   end)
 
   it("reads a channel, and raises the error with which it closes", stage.within(function()

@@ -15,6 +15,7 @@ typedef struct Scan {
   const char *at;         /* the next byte */
   char separator;         /* between fields */
   bool is_whole;          /* nothing comes behind the end */
+  bool in_quotes;         /* the text ends within the quotes of a field */
   lua_Integer lines;      /* newlines before `at`, from the record's begin */
   const char *mistake;    /* what is wrong; NULL: nothing is */
 } Scan;
@@ -57,6 +58,7 @@ static Ending quoted(lua_State *L, Scan *s) {
     if (!quote || (quote + 1 == s->end && !s->is_whole)) {
       if (has_buffer) luaL_pushresult(&buffer);
       else lua_pushliteral(L, "");
+      s->in_quotes = !quote;
       return s->is_whole ? wrong(s, "the quotes of a field are not closed") : END_PARTIAL;
     }
     if (quote + 1 == s->end || quote[1] != '"') {
@@ -113,6 +115,13 @@ static bool skips(Scan *s) {
   return newline > 0;
 }
 
+/* How long a record is, without the newline at its end. */
+static lua_Integer length(const char *from, const char *to) {
+  if (to > from && to[-1] == '\n') to--;
+  if (to > from && to[-1] == '\r') to--;
+  return to - from;
+}
+
 int csv_scan(lua_State *L) {
   size_t size, width;
   const char *text = luaL_checklstring(L, 1, &size);
@@ -120,7 +129,7 @@ int csv_scan(lua_State *L) {
   luaL_argcheck(L, from >= 1 && (lua_Unsigned)from <= size + 1, 2, "not a position in the text");
   const char *separator = luaL_checklstring(L, 3, &width);
   luaL_argcheck(L, width == 1, 3, "one byte expected");
-  lua_Integer fields = luaL_checkinteger(L, 5), lines = 0, count = 0;
+  lua_Integer fields = luaL_checkinteger(L, 5), max = luaL_checkinteger(L, 7), lines = 0, count = 0;
   bool ragged = lua_toboolean(L, 6);
   Scan s = {.text = text,
             .end = text + size,
@@ -140,9 +149,11 @@ int csv_scan(lua_State *L) {
     Ending how = record(L, &s, fields < 1000 ? (int)fields : 1000, &count);
     if (how == END_PARTIAL) break;
     if (how == END_WRONG) break;
-    if (fields == 0) fields = count;
-    if (count != fields && !ragged) {
-      lua_pushfstring(L, "%I fields, but the first record has %I", count, fields);
+    bool is_long = length(done, s.at) > max;
+    if (fields == 0 && !is_long) fields = count;
+    if (is_long || (count != fields && !ragged)) {
+      if (is_long) lua_pushfstring(L, "a record is longer than %I bytes; the option max allows longer ones", max);
+      else lua_pushfstring(L, "%I fields, but the first record has %I", count, fields);
       s.mistake = lua_tostring(L, -1);
       s.lines = 0;
       lua_replace(L, 3);
@@ -156,8 +167,9 @@ int csv_scan(lua_State *L) {
   lua_pushinteger(L, done - text + 1);
   lua_pushinteger(L, lines);
   lua_pushinteger(L, fields);
-  if (!s.mistake) return 4;
+  lua_pushboolean(L, s.in_quotes);
+  if (!s.mistake) return 5;
   lua_pushstring(L, s.mistake);
   lua_pushinteger(L, s.lines);
-  return 6;
+  return 7;
 }

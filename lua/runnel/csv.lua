@@ -53,13 +53,31 @@ local ROWS = {
 ---@field fields integer of the first record
 ---@field is_whole boolean there is nothing behind the text
 ---@field is_begun boolean the first text is there
+---@field in_quotes boolean the text ends within the quotes of a record that is not complete
 ---@field mistake string|nil what is wrong behind the rows
 local Csv = {}
 Csv.__index = Csv
 
--- Gets more text: up to one that has a newline, or to the end.
+-- Whether a record may be complete in the next piece of its text, or wrong; and if not, whether the piece ends within
+-- quotes. `last`: the byte before it, if any.
+local function may_end(piece, in_quotes, separator, last)
+  local at = 1
+  while true do
+    local to = find(piece, in_quotes and '"' or '["\n]', at)
+    if not to then return false, in_quotes end
+    if byte(piece, to) == 10 then return true end
+    if not in_quotes then
+      local before = to > 1 and byte(piece, to - 1) or last
+      if before and before ~= 34 and before ~= separator then return true end -- a quote within a field
+    end
+    in_quotes, at = not in_quotes, to + 1
+  end
+end
+
+-- Gets more text: until a record may be complete, or to the end. So a record in many pieces is not scanned with each.
 local function read_on(self)
   local parts, n, size = { sub(self.text, self.from) }, 1, #self.text - self.from + 1
+  local in_quotes, separator, last, is_enough = self.in_quotes, byte(self.separator), byte(parts[1], -1), nil
   repeat
     local piece, err = self.next_piece()
     if piece == nil and err ~= nil then error(err, 0) end
@@ -70,9 +88,10 @@ local function read_on(self)
     else
       n = n + 1
       parts[n], size = piece, size + #piece
+      is_enough, in_quotes = may_end(piece, in_quotes, separator, last)
+      last = byte(piece, -1) or last
     end
-    if size > self.max and n > 2 then break end
-  until piece == nil or find(piece, "\n", 1, true)
+  until piece == nil or is_enough or size > self.max + 1
   self.text, self.from = concat(parts, "", 1, n), 1
   if not self.is_begun then
     self.is_begun = true
@@ -80,31 +99,46 @@ local function read_on(self)
   end
 end
 
-local function fail(self, what) error(("csv: line %d: %s"):format(self.line, what), 0) end
+-- The mistake is raised again each time.
+local function fail(self, mistake, line)
+  self.mistake, self.line = mistake, line or self.line
+  error(("csv: line %d: %s"):format(self.line, mistake), 0)
+end
 
--- The next records, as lists; nil at the end.
+-- The line of the first record is that behind the empty ones.
+local function skip_empty(self)
+  local _, last = find(self.text, "^\r?\n", self.from)
+  while last do
+    self.from, self.line = last + 1, self.line + 1
+    _, last = find(self.text, "^\r?\n", self.from)
+  end
+end
+
+-- The next records, as lists; nil at the end. And the line of the first one, if that is the header.
 local function next_rows(self)
   if self.mistake then fail(self, self.mistake) end
   while true do
     if not self.is_begun then read_on(self) end
-    local rows, from, lines, fields, mistake, further = scan(self.text, self.from, self.separator, self.is_whole,
-      self.fields, self.ragged)
-    self.from, self.fields, self.line = from, fields, self.line + lines
+    if self.header == true then skip_empty(self) end
+    local line = self.line
+    local rows, from, lines, fields, in_quotes, mistake, further = scan(self.text, self.from, self.separator,
+      self.is_whole, self.fields, self.ragged, self.max)
+    self.from, self.fields, self.line, self.in_quotes = from, fields, line + lines, in_quotes
     if mistake then self.mistake, self.line = mistake, self.line + further end
-    if rows[1] then return rows end
+    if rows[1] then return rows, line end
     if mistake then fail(self, mistake) end
     if self.is_whole and from > #self.text then return nil end
-    if #self.text - from >= self.max then
+    if #self.text - from > self.max then -- one byte more may be the "\r" of its end
       fail(self, ("a record is longer than %d bytes; the option max allows longer ones"):format(self.max))
     end
     if not self.is_whole then read_on(self) end
   end
 end
 
-local function read_header(self, names)
+local function read_header(self, names, line)
   local seen = {}
   for _, name in ipairs(names) do
-    if seen[name] then fail(self, ("the header has %q twice"):format(name)) end
+    if seen[name] then fail(self, ("the header has %q twice"):format(name), line) end
     seen[name] = true
   end
   self.header = names
@@ -124,7 +158,7 @@ local function new(next_piece, opts)
   return setmetatable({
     next_piece = next_piece, separator = opts.separator or ",", header = opts.header or false,
     ragged = opts.ragged or false, max = opts.max or MAX, text = "", from = 1, line = 1, fields = 0, is_whole = false,
-    is_begun = false, mistake = nil,
+    is_begun = false, in_quotes = false, mistake = nil,
   }, Csv)
 end
 
@@ -134,17 +168,15 @@ local function iterator(self)
     i = i + 1
     local row = rows[i]
     while row == nil do
-      local more = next_rows(self)
+      local more, line = next_rows(self)
       if not more then
         i = 0
         rows = {}
         return nil
       end
-      rows, i = more, 1
-      if self.header == true then
-        read_header(self, rows[1])
-        i = 2
-      end
+      local is_header = self.header == true
+      if is_header then read_header(self, more[1], line) end
+      rows, i = more, is_header and 2 or 1
       row = rows[i]
     end
     return self.header and named(self.header, row) or row

@@ -484,13 +484,15 @@ function core.internal.excuse(result, err) end
 ---@param is_whole boolean nothing comes behind the text: the last record needs no newline
 ---@param fields integer how many the first record has; 0 before that
 ---@param ragged boolean records may have different numbers of fields
+---@param max integer bytes of a record
 ---@return string[][] rows
 ---@return integer next the position behind them
 ---@return integer lines how many they have
 ---@return integer fields
----@return string? problem of the record behind them
+---@return boolean in_quotes the text ends within the quotes of the record behind them
+---@return string? problem of that record
 ---@return integer? line in how many lines from there it is
-function core.internal.csv_scan(text, from, separator, is_whole, fields, ragged) end
+function core.internal.csv_scan(text, from, separator, is_whole, fields, ragged, max) end
 
 ---The functions of `runnel.json` (csrc/json), for the module with these two tables.
 ---@param null table what stands for null
