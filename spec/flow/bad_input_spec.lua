@@ -165,6 +165,11 @@ describe("flow: bad input", function()
         message(function() f:replace("b") end))
       assert.equal("replace: migrate: a function expected, got a number; pass the function itself: f, not f()",
         message(function() f:replace("b", id, 1) end))
+      assert.equal("replace: stage b: flow.batch(2) takes the place only of another flow.batch; add a stage with f:add",
+        message(function() f:replace("b", flow.batch(2)) end))
+      local g = flow("timed", { a = { from = {} }, b = flow.batch(2), "a > b" })
+      assert.matches("^replace: stage b: flow.rate%(2, 10%) takes the place only of another flow.rate",
+        message(function() g:replace("b", flow.rate(2, 10)) end))
       assert.equal("inject: nil cannot be a value", message(function() f:inject("b", nil) end))
       assert.equal('inject: s is a source with a function; inject behind it: "s.out"',
         message(function() f:inject("s", 1) end))

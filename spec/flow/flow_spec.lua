@@ -855,6 +855,32 @@ describe("flow in time", function()
     end)
   end)
 
+  it("batch, rate and debounce are replaced by their own kind, and by functions", function()
+    run(function()
+      local got, times = {}, {}
+      local f = flow("job", {
+        given = { input = true, function(value) return value end },
+        batch = flow.batch(10),
+        rate = flow.rate(2, 100),
+        calm = flow.debounce(1000),
+        save = function(value)
+          got[#got + 1], times[#times + 1] = type(value) == "table" and text(value) or value, math.floor(rn.now() + 0.5)
+        end,
+        "given > batch > rate > calm > save",
+      }):start()
+      f:inject("given", 1)
+      rn.sleep(1)
+      f:replace("batch", flow.batch(2)):replace("rate", flow.rate(1, 50)):replace("calm", function(v) return v end)
+      f:inject("given", 2, 3, 4, 5)
+      rn.sleep(200)
+      f:replace("batch", function(value) return value end)
+      f:replace("batch", flow.batch(1)):inject("given", 6)
+      f:drain()
+      assert.equal("1 2 / 3 4 / 5 6", table.concat(got, " / "))
+      assert.same({ 1, 51, 201 }, times)
+    end)
+  end)
+
   it("debounce lets the last value pass after a pause", function()
     run(function()
       local got = {}

@@ -194,7 +194,7 @@ function Stage:replace(given, migrate)
   if self.is_source and self.spec.kind ~= "source" or self.channel then
     raise(("replace: stage %s has no function"):format(self.name))
   end
-  local f, is_step = specs.replacement(given, self.is_step)
+  local f, is_step = specs.replacement(self.name, given, self.is_step, self.spec.given)
   local states = {}
   if migrate then
     for i, one in ipairs(self.pool.workers) do states[i] = table.pack(migrate(one.state)) end

@@ -62,8 +62,12 @@ function timed.rate(n, ms)
   check.integer(n, 1, "flow.rate: n")
   check.ms(ms, 0, "flow.rate: ms")
   return made(("flow.rate(%d, %s)"):format(n, ms), {
-    init = function() return pacer.new(n, ms) end,
-    step = function(value, put, pace)
+    init = function() return { n = 0, ms = 0, pace = nil } end,
+    step = function(value, put, state)
+      if state.n ~= n or state.ms ~= ms then -- the first call, or the first one after a replacement
+        state.n, state.ms, state.pace = n, ms, pacer.new(n, ms)
+      end
+      local pace = state.pace
       local left = pace:left()
       while left > 0 do
         sleep(left)

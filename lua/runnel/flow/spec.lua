@@ -171,12 +171,24 @@ function spec.stage(name, given)
   return made --[[@as runnel.flow.Spec]]
 end
 
+-- Raises if a stage of flow.batch or the like takes the place of anything but its own kind: its calls need the state
+-- that its `init` makes.
+local function check_timed(name, given, before)
+  local call, old = spec.timed[given], spec.timed[before]
+  local kind = call and call:match "^[%w.]+"
+  if not call or old and old:match "^[%w.]+" == kind then return end
+  raise(("replace: stage %s: %s takes the place only of another %s; add a stage with f:add"):format(name, call, kind))
+end
+
 ---The argument of `replace`: a function, or a table with `step` or a function.
+---@param name string of the stage
 ---@param given any
 ---@param is_step boolean what the stage had
+---@param before any what the program has said of the stage when it was made
 ---@return function f
 ---@return boolean is_step
-function spec.replacement(given, is_step)
+function spec.replacement(name, given, is_step, before)
+  check_timed(name, given, before)
   if type(given) == "table" and not check.is_callable(given) then
     for key in pairs(given) do
       if key ~= 1 and key ~= "step" and not spec.timed[given] then
