@@ -133,6 +133,19 @@ describe("a flow that runs", function()
       flow("new", { a = { from = {} }, b = print, "a > b" }):remove "b"
     end)
     local _ <close> = f
+    do
+      local more = rn.chan()
+      local both <close> = flow("both", { a = numbers, b = more, c = function(v) return v end, d = function() end,
+        e = { input = true, function(v) return v end }, f = function(v) return v > 1 and v - 1 or nil end,
+        g = function(v) return v end, "a > c > d", "b > d", "e > f, g", "f > g >> f" }):start()
+      both:pause "d"
+      for i = 1, 20 do both:inject("c", i) end -- more than there is room for: it stays until d is resumed
+      both:remove "c"
+      raises("remove: nothing but b leads to stage d", function() both:remove "b" end)
+      raises("remove: nothing but e leads to stage [fg]", function() both:remove "e" end)
+      more:close()
+      both:resume "d"
+    end
     local g <close> = flow("cycle", { a = numbers, b = function(v) return v > 1 and v - 1 or nil end,
       "a > b >> b" }):start()
     raises("remove: stage b is in a cycle", function() g:remove "b" end)

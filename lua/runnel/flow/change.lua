@@ -180,17 +180,25 @@ function change.add(flow, given)
   for _, stage in ipairs(list) do stage.pool:start() end
 end
 
--- Raises if a stage behind the one to be removed has no other input.
-local function check_behind(stage)
-  local counts = {}
-  graph.each(stage, function(edge) counts[edge.to] = (counts[edge.to] or 0) + 1 end)
-  for to, n in pairs(counts) do
-    local feeders = to.cycle and to.cycle.feeders or to.feeders
-    if feeders <= n and not to.ended and not to.closed then
+-- Raises if a stage or a cycle behind the one to be removed has no other input that stays.
+local function check_behind(flow, stage)
+  local going = {} -- by stage or cycle: how many that lead to it are removed
+  for _, from in ipairs(flow.stages) do
+    if from == stage or from.is_leaving and not from.ended then
+      graph.each(from, function(edge)
+        local target = edge.to.cycle or edge.to
+        going[target] = (going[target] or 0) + 1
+      end)
+    end
+  end
+  graph.each(stage, function(edge)
+    local to = edge.to --[[@as runnel.flow.Stage]]
+    local target = to.cycle or to
+    if target.feeders <= going[target] and not to.ended and not to.closed then
       raise(('remove: nothing but %s leads to stage %s, which would end: connect another one first, as in '
         .. 'f:connect "a > %s", or remove %s first'):format(stage.name, to.name, to.name, to.name))
     end
-  end
+  end)
 end
 
 ---Removes a stage: nothing more comes to it; it leaves the flow when it is done with the values that it has. A source
@@ -206,7 +214,8 @@ function change.remove(flow, name)
     raise(("remove: stage %s %s: resume it first, so that its values go on"):format(name,
       stage.held and "holds a value" or "is paused"))
   end
-  check_behind(stage)
+  check_behind(flow, stage)
+  stage.is_leaving = true
   stage.on_end = function() forget(flow, stage) end
   for _, from in ipairs(flow.stages) do
     graph.each(from, function(edge, output)

@@ -47,6 +47,7 @@ local AHEAD = 16
 ---@field closed boolean its input has ended
 ---@field ended boolean
 ---@field counted boolean the flow knows that it has ended
+---@field is_leaving boolean it is being removed
 ---@field on_end function|nil is called when it has ended
 ---@field errors integer
 ---@field timer runnel.Channel<any>|false
@@ -105,7 +106,8 @@ function stage.new(flow, name, spec, is_led)
     is_input = spec.input or false, is_step = spec.kind == "step", is_timed = spec.is_timed ~= nil, outs = {},
     outputs = spec.outputs, feeders = 0,
     cycle = nil, n = spec.n, init = spec.init, flush = spec.flush, stop = spec.close, is_dirty = true, quiet = nil,
-    paused = false, held = nil, closed = false, ended = false, counted = false, errors = 0, timer = false,
+    paused = false, held = nil, closed = false, ended = false, is_leaving = false, counted = false, errors = 0,
+    timer = false,
   }, Stage)
 end
 
