@@ -125,19 +125,31 @@ describe("runnel.otlp", function()
       local before = rn.on_error(function() end)
       local _ <close> = serve(function(req)
         if req.path == "/bad" then error("it is broken \xff", 0) end
+        if req.path == "/wrong" then return 200, nil, { print } end
+        if req.path == "/cut" then
+          local ch = rn.chan(1)
+          ch:put "a"
+          ch:close "no more"
+          return 201, nil, ch
+        end
         return 200
       end)
       ask("/left/out", parent "00")
-      ask "/bad"
+      for _, path in ipairs { "/bad", "/wrong", "/cut" } do
+        http.request { url = "http://shop:80" .. path }
+      end
       rn.on_error(before)
       assert.is_true(exporter:drain())
       stats = exporter:stats()
       ask "/too/late"
     end)
     local spans = spans_of(got["/v1/traces"])
-    assert.equal(1, #spans)
+    assert.equal(3, #spans)
     assert.same({ "GET /bad", 2, "it is broken ÿ" }, { spans[1].name, spans[1].status.code, spans[1].status.message })
-    assert.same({ sent = 1, dropped = 0, waiting = 0 }, stats.spans)
+    local statuses = {}
+    for i, span in ipairs(spans) do statuses[i] = attributes(span.attributes)["http.response.status_code"] end
+    assert.same({ "500", "500", "201" }, statuses)
+    assert.same({ sent = 3, dropped = 0, waiting = 0 }, stats.spans)
   end)
 
   it("sends what is no UTF-8, as a client's path, and what is no number: they do not end it", function()

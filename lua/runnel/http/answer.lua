@@ -8,7 +8,8 @@ local ends = require "runnel.internal.ends"
 local json = require "runnel.json"
 local token = require "runnel.http.token"
 
-local is_awaited = core.internal.moving.is_awaited
+local internal = core.internal
+local is_awaited = internal.moving.is_awaited
 
 local answer = {}
 
@@ -175,10 +176,16 @@ local function finish(req, ...)
   if not req.socket then req.core:finish(false) end -- a WebSocket ends by itself
 end
 
+local STATUS <const> = "http.response.status_code"
+
 -- In a <close> variable: ends the operation of a request, whatever ends its go block.
 local Ending = { __close = function(self, err)
-  local operation = self.operation
-  local status = operation.attributes["http.response.status_code"]
+  local operation, req = self.operation, self.req
+  local attributes = operation.attributes
+  if err ~= nil and not attributes[STATUS] and not req.is_upgraded then -- what the server has sent, or sends now
+    attributes[STATUS] = req.sent_status or not internal.is_cancelled(err) and 500 or nil
+  end
+  local status = attributes[STATUS]
   if err == nil and status and status >= 500 then err = "status " .. status end
   contexts.finish(operation, err)
 end }
@@ -188,10 +195,12 @@ local function give_traced(req, f)
   local attributes = { ["http.request.method"] = req.method, ["url.path"] = req.path }
   local operation = contexts.begin(req.headers.traceparent, req.headers.tracestate, req.method .. " " .. req.path,
     "server", attributes)
-  local ending <close> = setmetatable({ operation = operation }, Ending) -- luacheck: ignore 211
-  local function note(status, ...)
-    attributes["http.response.status_code"] = math.tointeger(status)
-    finish(req, status, ...)
+  local ending <close> = setmetatable({ operation = operation, req = req }, Ending) -- luacheck: ignore 211
+  local function note(status, headers, body)
+    -- If the results are wrong, this status is not sent. The values of a channel come behind it.
+    if core.is_chan(body) then attributes[STATUS] = math.tointeger(status) end
+    finish(req, status, headers, body)
+    attributes[STATUS] = math.tointeger(status)
   end
   note(f(req))
 end
