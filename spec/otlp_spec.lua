@@ -214,6 +214,24 @@ describe("runnel.otlp", function()
     assert.is_truthy(last.runnel_go_blocks)
   end)
 
+  it("says that counters began before the first value, also before the exporter", function()
+    local before
+    local got = export(yes, function()
+      rn.metrics()
+      before = require("runnel.core").internal.trace.unix()
+      rn.counter("otlp_early_total", "Early."):add(3)
+      local ch = rn.chan(1):name "early"
+      ch:put(1)
+      local _ <close> = otlp.start("http://collector:4318", { traces = false })
+    end)
+    local all = metrics_of(got["/v1/metrics"][1][2])
+    for _, name in ipairs { "otlp_early_total", "runnel_channel_puts_total" } do
+      for _, point in ipairs(all[name].sum.dataPoints) do
+        assert.is_true(math.tointeger(point.startTimeUnixNano) <= before, name)
+      end
+    end
+  end)
+
   it("tries again what may succeed later, as long as the collector asks for", function()
     local stats
     local got = export(function(n)

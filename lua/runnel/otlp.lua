@@ -119,14 +119,14 @@ end
 
 -- ---- metrics ----
 
-local function send_metrics(self, since, every)
+local function send_metrics(self, every)
   local next_one = core.now()
   repeat
     next_one = math.max(next_one + every, core.now())
     local alarm <close> = guard.alarm(next_one - core.now())
     core.alts { alarm.over, self.ending }
     local numbers = metrics.metrics() --[[@as runnel.Metrics]]
-    self.points:send(forms.metrics(self.resource, numbers, since, unix()))
+    self.points:send(forms.metrics(self.resource, numbers, living.began, unix()))
   until self.ending:closed()
 end
 
@@ -295,7 +295,7 @@ function otlp.start(url, opts)
   if settings.traces then begin(self, send_spans, self) end
   if settings.metrics then
     metrics.metrics()
-    begin(self, send_metrics, self, unix(), settings.every)
+    begin(self, send_metrics, self, settings.every)
   end
   living.exporters[self] = true
   local forget = term.add(self, "exporter", { order = term.CONNECTIONS, name = settings.url, drain = self.drain,

@@ -1,7 +1,10 @@
 ---What lives in this Lua state, for rn.metrics and others that must not load the parts: each part adds itself here when
 ---it is loaded.
 
+local core = require "runnel.core"
+
 ---@class runnel.internal.living
+---@field began integer ns since 1970: the library was loaded, and nothing was counted before
 ---@field flows? fun(): runnel.Flow[] the running ones
 ---@field flow_rows? fun(flow: runnel.Flow): runnel.FlowStats
 ---@field workers? table<runnel.Worker, true>
@@ -20,4 +23,4 @@
 ---@field supervisors? table<runnel.internal.Supervisor, true> those that have not ended, and others that were not
 ---collected yet
 ---@field prompt? boolean a person types at a prompt
-return {}
+return { began = core.internal.trace.unix() }

@@ -95,7 +95,7 @@ end
 
 ---@param resource table the attributes of the program
 ---@param numbers runnel.Metrics
----@param since integer ns since 1970: when the counters began
+---@param since integer ns since 1970: before all counters began
 ---@param now integer
 ---@return string json
 ---@return integer points
