@@ -1557,6 +1557,17 @@ local function run_main(what, f, ...)
   return false, go.reason
 end
 
+-- A clock that never goes back, from one that does when somebody sets it.
+local function steady(now)
+  local last, shift = -huge, 0
+  return function()
+    local time = now() + shift
+    if time < last then time, shift = last, shift + last - time end
+    last = time
+    return time
+  end
+end
+
 ---Tells the library which loop it runs in: see the head of this file. Returns the library.
 ---@param given table
 ---@return table
@@ -1564,7 +1575,9 @@ function M.host(given)
   if type(given) ~= "table" then raise("host: a table of functions expected, got %s", got(given, "host")) end
   local needed = given.spawn and { "now", "current", "spawn", "park", "wake" } or { "now" }
   for i = 1, #needed do if not given[needed[i]] then raise("host: the function '%s' is missing", needed[i]) end end
-  host = { now = given.now, schedule = given.schedule, after = given.after, sleep = given.sleep, turn = given.turn }
+  host = {
+    now = steady(given.now), schedule = given.schedule, after = given.after, sleep = given.sleep, turn = given.turn,
+  }
   threads, suspend = given.spawn and given or nil, given.spawn and park_thread or co_yield
   if not host.schedule and not threads then host.sleep = host.sleep or wait_in_loop end
   is_scheduled, armed = false, nil

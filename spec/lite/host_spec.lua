@@ -55,6 +55,26 @@ local function new_threads()
 end
 
 describe("the host of runnel.lite", function()
+  it("may have a clock that is set: the time never goes back, and waits are not longer for that", function()
+    local rn, time, slept = fresh(), 5000, 0
+    local back = 0
+    rn.host {
+      now = function() return time end,
+      sleep = function(ms) time, slept, back = time + ms - back, slept + ms, 0 end,
+    }
+    rn.run(function()
+      local before = rn.now()
+      back = 3600000
+      rn.sleep(20)
+      assert.is_true(rn.now() >= before)
+      rn.sleep(20)
+      time = time - 10
+      assert.is_true(rn.now() >= before)
+      rn.sleep(20)
+    end)
+    assert.is_true(slept >= 40 and slept <= 80, slept)
+  end)
+
   it("runs go blocks by schedule and after", function()
     local rn, loop, seen = fresh(), new_loop(), {}
     rn.host(loop)
