@@ -32,6 +32,18 @@ describe("JSON", function()
     assert.equal('{"a":[1,null]}', json.encode { a = { 1, json.null } })
   end)
 
+  it("writes the elements of an array, and no other fields", function()
+    local array = json.decode "[1,2]"
+    array.n = 2
+    assert.equal("[1,2]", json.encode(array))
+  end)
+
+  it("says at the caller's line that an array is a table", function()
+    local ok, err = pcall(function() return json.array(5), 1 end)
+    assert.is_false(ok)
+    assert.matches("json_spec.lua:%d+: array: list: a table expected, got a number", err)
+  end)
+
   it("writes floats as short as possible", function()
     assert.equal("[0.1,1e+300,2.0,0.30000000000000004,-0.0]", json.encode { 0.1, 1e300, 2.0, 0.1 + 0.2, -0.0 })
   end)

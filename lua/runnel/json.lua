@@ -4,8 +4,9 @@
 ---    print(json.encode { name = "Ann", tags = { "a", "b" } })
 ---    local value, err = json.decode '{"n": [1, 2.0, null]}'
 ---
----A table is an array if it has elements 1 to n and nothing else, or if json.array made it; otherwise an object, whose
----keys must be strings. Integers keep all 64 bits, floats all digits. csrc/json reads and writes.
+---A table is an array if it has elements 1 to n and nothing else, or if json.array made it (then its other fields are
+---not written); otherwise an object, whose keys must be strings. Integers keep all 64 bits, floats all digits.
+---csrc/json reads and writes.
 ---
 ---The usual libraries do not keep them: lua-cjson 2.1 and cJSON make integers doubles, dkjson 2.6 rounds floats to 14
 ---digits and writes infinity as null. None names the part of a value that it cannot write.
@@ -27,7 +28,8 @@ local Array = { __name = "json.array" }
 ---@param list T
 ---@return T
 function json.array(list)
-  if type(list) == "table" and rawequal(rawget(list, "array"), json.array) then
+  check.table(list, "array: list")
+  if rawequal(rawget(list, "array"), json.array) then
     sign.dot(list, list == json and "json" or "http", "array") -- the function is in both modules
   end
   return setmetatable(list, Array)
