@@ -1174,6 +1174,11 @@ function core.internal.worker.set_off(exchange, is_off) end
 ---@return "job"|"send"|"put"|"take"|"off"
 function core.internal.worker.phase(exchange) end
 
+---How many values the exchange function has got.
+---@param exchange function
+---@return integer
+function core.internal.worker.taken(exchange) end
+
 ---Marks the beginning of a worker's job: after its go block has died, for example.
 ---@param exchange function
 function core.internal.worker.begin(exchange) end

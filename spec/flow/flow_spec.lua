@@ -675,6 +675,29 @@ describe("flow: while it runs", function()
 end)
 
 describe("flow: the end", function()
+  it("counts what a stage takes, and not what others take from its channel", function()
+    run(function()
+      local ch = rn.chan(20)
+      for i = 1, 5 do ch:put(i) end
+      for _ = 1, 2 do ch:take() end
+      local f = flow("job", {
+        a = ch, b = { function(value) return value end, n = 3, ordered = false }, c = function() end, "a > b > c",
+      }):start()
+      rn.sleep(1)
+      f:pause "a"
+      for i = 6, 9 do ch:put(i) end
+      for _ = 1, 3 do ch:take() end
+      f:resume "a"
+      rn.sleep(1)
+      f:workers("b", 1):inject("b", 10)
+      rn.sleep(1)
+      ch:close()
+      f:wait()
+      local stats = f:stats()
+      assert.same({ 4, 5, 5 }, { stats[1].taken, stats[2].taken, stats[3].taken })
+    end)
+  end)
+
   it("a cycle ends when nothing leads into it and nothing is under way in it", function()
     run(function()
       local seen, pages = {}, { a = { "b", "c" }, b = { "a", "d" }, c = {}, d = { "a" } }

@@ -24,6 +24,7 @@ typedef struct Worker {
   Sched *sched;
   uint64_t block; /* the id of its go block */
   uint64_t since; /* go blocks with lower ids existed before its job began */
+  uint64_t taken; /* how many values its exchange has got */
   bool is_off;    /* its exchanges return at once, and its puts are done by the function for special ones */
   bool can_grow;  /* its exchanges call a function if no other worker waits for a value */
   uint8_t phase;  /* a Phase */
@@ -56,6 +57,7 @@ enum { AT_IN = 1, AT_OUT, AT_RESULT };
 /* The worker has got a value, which is on top of L; from an iterator, if `in` is NULL. */
 static inline int has_value(lua_State *L, Worker *w, const Chan *in) {
   begin_job(w);
+  w->taken++;
   if (LIKELY(!w->can_grow) || (in && in->waiting[TAKES])) return 1;
   lua_pushvalue(L, lua_upvalueindex(UP_GROW));
   lua_call(L, 0, 0);
@@ -287,6 +289,12 @@ static int worker_phase(lua_State *L) {
   return 1;
 }
 
+/* taken(exchange) -> how many values it has got */
+static int worker_taken(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)push_worker(L, 1)->taken);
+  return 1;
+}
+
 /* begin(exchange, [block]): its worker begins a job; `block` becomes its own go block. */
 static int worker_begin(lua_State *L) {
   const Chan *block = lua_isnoneornil(L, 2) ? NULL : check_chan(L, 2, "begin", "begin(exchange, block)");
@@ -298,8 +306,8 @@ static int worker_begin(lua_State *L) {
 
 void lua_worker_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"put", worker_put},     {"bind", worker_bind},   {"new", worker_new}, {"set_off", worker_set_off},
-      {"phase", worker_phase}, {"begin", worker_begin}, {NULL, NULL},
+      {"put", worker_put},     {"bind", worker_bind},   {"new", worker_new},     {"set_off", worker_set_off},
+      {"phase", worker_phase}, {"taken", worker_taken}, {"begin", worker_begin}, {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);

@@ -29,7 +29,7 @@ local internal = core.internal
 local chan, cancel, go, take = core.chan, core.cancel, guard.go, internal.moving.take
 local hide, withdraw, of_worker = internal.trace.hide, internal.withdraw_take, internal.worker
 local at_rest = calls.at_rest
-local phase_of, set_off = of_worker.phase, of_worker.set_off
+local phase_of, set_off, taken_by = of_worker.phase, of_worker.set_off, of_worker.taken
 
 ---@class runnel.internal.WorkersSpec
 ---@field what string the function that the program called: names the go blocks, with the line of the call
@@ -114,7 +114,7 @@ local phase_of, set_off = of_worker.phase, of_worker.set_off
 ---@field limit runnel.internal.Limit|nil
 ---@field begins_later boolean the time of a job is limited, and begins later than its call (time_limit.is_later)
 ---@field lanes runnel.internal.Lanes|nil only if its jobs have keys
----@field got integer how many values were taken, but by exchange
+---@field got integer how many values were taken, but by the exchanges of its workers
 ---@field by_exchange boolean values are taken by exchange: from a channel, or an iterator that never waits
 ---@field keeps boolean what a step puts leaves when it returns
 ---@field renews_put boolean each call gets a put function of its own
@@ -180,6 +180,7 @@ local function leave(worker)
   -- The last worker takes this one's place in the list, so that the cost does not depend on their number.
   local place, last = worker.place, list[#list]
   if place then
+    pool.got = pool.got + taken_by(worker.exchange)
     list[place], last.place = last, place
     list[#list], worker.place = nil, false
   end
@@ -445,9 +446,13 @@ function Pool:grow(value)
   self:call_next()
 end
 
----How many values were taken.
+---How many values were taken. Others may take from the same channel, too.
 ---@return integer
-function Pool:taken() return self.got + (self.is_channel and self.from:stats().take_total or 0) end
+function Pool:taken()
+  local n = self.got
+  for _, worker in ipairs(self.workers) do n = n + taken_by(worker.exchange) end
+  return n
+end
 
 ---Removes all waiting early values.
 ---@return any[] values
