@@ -94,12 +94,13 @@ end
 
 ---Makes the world of the running simulation: hosts with programs, a network between them and disks. runnel.uv works on
 ---its hosts as it does on real ones.
----@param opts? { faults?: table<string, integer>, latency?: number, delays?: number[], rate?: number } `faults`: how
----often each may happen in one run, at most: `refuse`, `reset`, `delay`, `short`, `silent`, `dns`, `stale`, `emfile`,
----`enospc`, `eio`, `slow`, `torn`, `unsynced`, `crash`, `leader`; default none, but in sim.explore one `slow`.
----Where is a choice of the search, or of the seed. `latency`: how many ms a message takes, default 1. `delays`: by how
----many ms the fault `delay` may delay a message, and `slow` a disk, default { 10, 5000 }. `rate`: how likely a fault is
----at each place where faults are random; default 0.1, and in sim.explore so that all that were asked for are likely
+---@param opts? { faults?: table<string, integer>, latency?: number, delays?: number[], probability?: number }
+---`faults`: how often each may happen in one run, at most: `refuse`, `reset`, `delay`, `short`, `silent`, `dns`,
+---`stale`, `emfile`, `enospc`, `eio`, `slow`, `torn`, `unsynced`, `crash`, `leader`; default none, but in sim.explore
+---one `slow`. Where is a choice of the search, or of the seed. `latency`: how many ms a message takes, default 1.
+---`delays`: by how many ms the fault `delay` may delay a message, and `slow` a disk, default { 10, 5000 }.
+---`probability`: how likely a fault is at each place where faults are random; default 0.1, and in sim.explore so that
+---all that were asked for are likely
 ---@return runnel.sim.World world
 function sim.world(opts)
   sign.dot(opts, "sim", "world")
