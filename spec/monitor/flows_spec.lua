@@ -95,6 +95,16 @@ describe("flows in runnel.monitor", function()
     assert.matches("at the end\tended\tended\tnil", out)
   end)
 
+  it("are left alone if the page names a stage that is not there any more", function()
+    local p = start(FED:format "true")
+    local got = results(p, {
+      { "/flow_pause", "id=1.9" }, { "/flow_resume", "id=1.9" }, { "/flow_drain", "id=1.0" },
+      { "/flow_inject", "id=1&type=string&text=x" }, { "/flows" },
+    })
+    for i = 1, 4 do assert.same({ false, "there is no such stage" }, got[i]) end
+    assert.same({ "1", "running", "fed" }, rows_of(got[5][3])[1])
+  end)
+
   it("are channels and go blocks by the names of the stages, without what only the engine knows", function()
     local p = start [[
       local flow = require "runnel.flow"

@@ -44,11 +44,12 @@ function view.flows()
   return table.unpack(texts)
 end
 
--- The flow and the stage that an id names.
+-- The flow and the stage that an id names: nil if there is none of that number, false if it names only a flow.
 local function find(id)
   local number, place = id:match "^(%d+)%.?(%d*)$"
   local flow = living.find(math.tointeger(tonumber(number)) or 0)
   if not flow then return nil end
+  if place == "" then return flow, false end
   return flow, flow.stages[math.tointeger(tonumber(place)) or 0]
 end
 
@@ -87,20 +88,20 @@ end
 function view.run(what, id, value)
   local flow, stage = find(id)
   if not flow then return false, "the flow has ended" end
+  if stage == nil or not stage and what == "inject" then return false, "there is no such stage" end
   local name = stage and ("stage %s of flow %s"):format(stage.name, flow.name) or "flow " .. flow.name
   if stage and stage.ended then return false, name .. " has ended" end
   if what == "pause" then
-    flow:pause(stage and stage.name)
+    flow:pause(stage and stage.name or nil)
     keep(flow)
     return true, name .. " is paused"
   elseif what == "resume" then
-    flow:resume(stage and stage.name)
+    flow:resume(stage and stage.name or nil)
     return true, name .. " goes on"
   elseif what == "drain" then
     ending.begin(flow)
     return true, name .. " is drained"
   end
-  if not stage then return false, "there is no such stage" end
   local ok, err = pcall(flow.inject, flow, stage.name, value)
   if not ok then return false, core.internal.error_text(err) end
   return true, "the value is injected into " .. name
