@@ -59,7 +59,7 @@ end
 local function look_at_workers(stage, row)
   for _, one in ipairs(stage.pool.workers) do
     local phase = stage.pool:state_of(one)
-    if not WAITS[phase] and not (phase == "main" and not stage.flow.started) then row.busy = row.busy + 1 end
+    if not WAITS[phase] and phase ~= "main" then row.busy = row.busy + 1 end
     local entry = one.block and not WAITS[phase] and internal.state(one.block)
     local waited = entry and entry.waited
     if waited and waited > (row.longest or -1) then
