@@ -361,11 +361,12 @@ end
 ---@return runnel.Flow self
 function Flow:disconnect(text)
   sign.own(self, "f", "disconnect")
-  local list = {}
+  local list, seen = {}, {}
   for _, one in ipairs(edges.parse(text, "disconnect")) do
     local from, to = graph.stage(self, one.from, "disconnect"), graph.stage(self, one.to, "disconnect")
     local edge = graph.find(from, one.output, to)
-    if not edge then raise(("disconnect: %q: that edge is not there"):format(text)) end
+    if not edge or seen[edge] then raise(("disconnect: %q: that edge is not there"):format(text)) end
+    seen[edge] = true
     list[#list + 1] = { from, one.output, edge }
   end
   for _, found in ipairs(list) do

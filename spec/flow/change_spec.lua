@@ -93,6 +93,20 @@ describe("a flow that runs", function()
     assert.is_true((f:wait()))
   end)
 
+  it("is unchanged when an edge of a text that disconnects is not there, or is there once and named twice", function()
+    f:add { more = { input = true, function(v) return v end }, "more > save" }
+    local before = shape()
+    for _, text in ipairs { "double > save, save", "double > save, double", "double, double > save" } do
+      raises("disconnect: .*: that edge is not there", function() f:disconnect(text) end)
+      assert.same(before, shape())
+    end
+    f:disconnect "double > save"
+    f:inject("more", 5) -- `save` has not ended
+    numbers:close()
+    f:drain()
+    assert.same({ 5 }, got)
+  end)
+
   it("loses a stage when that is done with its values", function()
     local gate = rn.chan()
     f:replace("double", function(v)
