@@ -279,6 +279,36 @@ describe("a run of a store", function()
       assert.same({ "no stock", "no stock", "no stock" }, reasons)
     end)
 
+    it("has them no more once it was forgotten, although its id comes again", function()
+      local ships = store:runs("ship", function(run) return run:wait "arrived" end)
+      local orders = store:runs("order", function(run, item)
+        if not item then return run:wait "paid" end
+        ships:start(item)
+        return "sent"
+      end)
+      assert.equal("sent", assert(orders:start("17", "book")):result())
+      assert.same({ name = "order", id = "17" }, ships:get("book"):state().parent)
+      assert(orders:get("17"):forget())
+      assert.is_nil(ships:get("book"):state().parent)
+      local again = assert(orders:start "17") -- another order, which has sent nothing
+      assert(again:cancel "no stock")
+      assert.equal("no stock", select(2, again:result()))
+      assert(ships:get("book"):signal("arrived", "in time"))
+      assert.equal("in time", ships:get("book"):result())
+    end)
+
+    it("has each of them once for its cancellation, also if a file from before has a circle of parents", function()
+      local jobs = store:runs "job"
+      local a = assert(jobs:start "a")
+      assert(jobs:start "b")
+      store.db:exec "update runnel_run set parent = name, parent_id = case id when 'a' then 'b' else 'a' end"
+      -- With a limit, since this would never end.
+      local down = require("runnel.store.runs.run_table").SIGNAL:match "^(with recursive .-)insert into"
+      assert.equal(2, #store.db:rows(down .. "select id from down limit 10", "job", "a", ""))
+      assert(a:cancel "stop")
+      assert.equal(2, count "runnel_signal")
+    end)
+
     it("gets each kind of result and of error, also when it is continued", function()
       local kinds = {
         { nil, nil }, { false }, { "\0\255" }, { { 1, { a = "\255" } } }, { ("x"):rep(2 << 20) },

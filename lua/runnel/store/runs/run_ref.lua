@@ -255,11 +255,13 @@ local function forget(self, tx)
   local row = tx:one(table_of.FIND, self.name, self.column)
   if not row then return nil, missing(self) end
   if not ENDED[row.state] then return nil, ("the run %s has not ended"):format(self.scope) end
-  tx:exec(table_of.FORGET, self.name, self.column, self.name, self.column, self.name, self.column, self.scope)
+  local name, id = self.name, self.column
+  tx:exec(table_of.FORGET, name, id, name, id, name, id, name, id, self.scope)
   return true
 end
 
----Forgets the run, which must have ended: with its steps, its signals and its result. Then its id is free.
+---Forgets the run, which must have ended: with its steps, its signals and its result. Then its id is free, and the runs
+---that it has started have no parent.
 ---@return true? forgotten, string? err
 function Ref:forget()
   sign.own(self, "r", "forget")

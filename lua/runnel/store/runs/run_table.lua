@@ -126,8 +126,9 @@ function run_table.start_again(ref, stream, priority)
     priority, time, stream, "run", -priority, stream, "run"
 end
 
----Forgets a run.
+---Forgets a run. Those that it has started have no parent then: its id may come again, for another run.
 run_table.FORGET = "delete from runnel_run where name = ? and id = ?; "
+  .. "update runnel_run set parent = null, parent_id = null where parent = ? and parent_id = ?; "
   .. "delete from runnel_signal where name = ? and id = ?; "
   .. "delete from runnel_once where scope = '' and name = ? and key = ?; " .. steps.FORGET
 
@@ -177,11 +178,12 @@ select latest.seq as seen, s.* from
     and made <= ?4 order by seq limit 1) s]]
 
 -- The run with a name and an id, unless it has ended; and if the signal ?3 cancels it, all that it has started, too.
+-- Each once ("union"), since in a file from before, forgotten runs may have made a circle of parents.
 local DOWN <const> = [[
 with recursive down(name, id, seq, state) as (
   select name, id, seq, state from runnel_run where name = ?1 and id = ?2 and state not in ('done', 'cancelled')
     and (?3 <> '' or state <> 'failed')
-  union all select r.name, r.id, r.seq, r.state from down d join runnel_run r on r.parent = d.name
+  union select r.name, r.id, r.seq, r.state from down d join runnel_run r on r.parent = d.name
     and r.parent_id = d.id and ?3 = '')
 ]]
 
