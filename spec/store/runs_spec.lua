@@ -150,6 +150,83 @@ describe("runs of a store", function()
     assert.equal('the run order["17"] has no step "male"', why)
   end)
 
+  describe("whose dead letter is replayed", function()
+    local fails, r, letters, messages
+
+    before_each(function()
+      fails = true
+      r = assert(store:runs("order", function()
+        if fails then error("no stock", 0) end
+        return "sent"
+      end, { tries = 1 }):start "17")
+      assert.equal("no stock", select(2, r:result()))
+      fails, letters = false, store:dead "order"
+      messages = function()
+        return store.db:one("select count(*) as n from runnel_message where stream = 'runnel-runs-order'").n
+      end
+    end)
+
+    it("go on together with the end of the letter, or not at all", function()
+      store.db:exec [[create trigger refuses before update of state on runnel_run when new.state = 'ready' begin
+        select raise(abort, 'not now'); end]]
+      local ok, err = letters:replay(1)
+      assert.is_nil(ok)
+      assert.matches("not now", err)
+      assert.same({ 0, 1, "failed" }, { messages(), letters:count(), r:state().state })
+      assert.equal("no stock", select(2, r:result()))
+      store.db:exec "drop trigger refuses"
+      assert.is_true(letters:replay(1))
+      assert.equal(0, letters:count())
+      assert.equal("sent", r:result())
+    end)
+
+    it("keep their result if the letter is replayed once more, as one that a killed program has left", function()
+      store.db:exec "create table kept as select * from runnel_dead"
+      assert.is_true(letters:replay(1))
+      assert.equal("sent", r:result())
+      store.db:exec "insert into runnel_dead select * from kept"
+      assert.is_true(letters:replay(1)) -- it is known that it was put
+      assert.same({ 0, "done", "sent" }, { letters:count(), r:state().state, (r:result { timeout = 0 }) })
+      store.db:exec "insert into runnel_dead select * from kept; delete from runnel_id"
+      local ok, err = letters:replay(1)
+      assert.is_nil(ok)
+      assert.equal('the run order["17"] has not failed, or was forgotten: drop its dead letter', err)
+      assert.same({ 1, 0 }, { letters:count(), messages() })
+      assert.same({ "done", "sent" }, { r:state().state, (r:result { timeout = 0 }) })
+    end)
+
+    it("go on once when two programs replay it at a time", function()
+      local other <close> = work.another()
+      local theirs = rn.go(function() return table.pack(other:dead "order":replay(1)) end)
+      local ours = table.pack(letters:replay(1))
+      theirs = theirs:take()
+      local done, late = ours[1] and ours or theirs, ours[1] and theirs or ours
+      assert.same({ true, nil, "there is no dead letter 1 of order" }, { done[1], late[1], late[2] })
+      assert.equal("sent", r:result())
+    end)
+
+    it("keep their result if they are started again while a message comes that has not been noted in them", function()
+      local attempt <const>, other <close> = store.attempt, work.another()
+      local result
+      function store:attempt(kind, sql, ...)
+        if sql:find("state = 'failed'", 1, true) and not result then
+          result = "started again"
+          assert(other:runs("order", nil):get("17"):restart())
+          patience.wait_for(function() return r:state().state == "done" end)
+          result = r:result()
+        end
+        return attempt(self, kind, sql, ...)
+      end
+      -- A program of a version before notes it later.
+      store.db:exec("insert into runnel_message(stream, seq, subject, form, value, bytes, made) "
+        .. "select name, last + 1, 'run', (select form from runnel_dead), (select value from runnel_dead), 0, 0 "
+        .. "from runnel_stream where name = 'runnel-runs-order'")
+      store:ring "runnel-runs-order"
+      patience.wait_for(function() return result == "sent" and messages() == 0 end)
+      assert.same({ "done", "sent" }, { r:state().state, (r:result { timeout = 0 }) })
+    end)
+  end)
+
   it("go on after an error of a step that they have caught, as if it had happened again", function()
     local calls, fails = 0, true
     local check = store:once("check", function()

@@ -192,7 +192,7 @@ function Dead:store_again(letter)
     return nil, (tostring(sequence):gsub("^put: ", ""))
   end
   if not sequence then return nil, err --[[@as string]] end
-  return true
+  return self:remove(letter.sequence)
 end
 
 local class = letters.class(Dead)

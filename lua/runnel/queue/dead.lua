@@ -43,8 +43,8 @@ local dead = {}
 ---@field protected read fun(self, after: integer, limit: integer): runnel.DeadLetter[]?, string?
 ---@field protected find fun(self, sequence: integer): runnel.DeadLetter?, string? nil: there is none
 ---@field protected remove fun(self, sequence: integer?): integer?, string? removes one, or all; returns how many
----@field protected store_again fun(self, letter: runnel.DeadLetter): boolean?, string? puts a message into its stream
----again, for the same stage only, at most once
+---@field protected store_again fun(self, letter: runnel.DeadLetter): integer?, string? puts a message into its stream
+---again, for the same stage only, at most once, and removes its letter; 0: that was gone
 local Dead = {}
 
 function Dead:__tostring() return ("dead letters: %s.dead"):format(self.name) end
@@ -107,12 +107,6 @@ local function run_again(self, letter)
   return nil, results[2]
 end
 
-local function store_again(self, letter)
-  local ok, err = self:store_again(letter)
-  if not ok then return nil, err end
-  return { n = 1, true }
-end
-
 ---Runs a given-up job or message again, and deletes its dead letter. A job of a remote stage runs in a worker, and this
 ---waits for its end, forever if there is no worker: returns true and its results; or nil and its error, and keeps the
 ---letter. A message of a durable stage is put into its stream again, for this stage only; other readers of the stream
@@ -124,9 +118,16 @@ function Dead:replay(sequence)
   local letter, err = self:get(sequence)
   if not letter then return nil, err end
   if letter.left_out then return nil, "the value was too large for a dead letter, and is not in it" end
-  local results, why = (letter.kind == "job" and run_again or store_again)(self, letter)
+  if letter.kind ~= "job" then
+    local count, problem = self:store_again(letter)
+    if count == 0 then return nil, missing(self, sequence) end -- another program was first
+    if not count then return nil, problem end
+    return true
+  end
+  local results, why = run_again(self, letter)
   if not results then return nil, why end
-  self:drop(sequence)
+  local count, problem = self:remove(sequence)
+  if not count then return nil, "the job has been done, but its dead letter is still there: " .. problem end
   return table.unpack(results, 1, results.n)
 end
 

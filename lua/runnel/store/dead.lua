@@ -1,6 +1,7 @@
 ---Dead letters of the stages of a store: rows of runnel_dead.
 
 local counts = require "runnel.queue.count"
+local guard = require "runnel.internal.guard"
 local json = require "runnel.json"
 local letters = require "runnel.queue.dead"
 local problems = require "runnel.store.problems"
@@ -88,25 +89,42 @@ function Dead:find(sequence)
   return letter
 end
 
+local REMOVE <const> = "delete from runnel_dead where name = ? and seq = coalesce(?, seq)"
+
 function Dead:remove(sequence)
-  local n, err = self.owner:attempt("exec", "delete from runnel_dead where name = ? and seq = coalesce(?, seq)",
-    self.name, sequence)
+  local n, err = self.owner:attempt("exec", REMOVE, self.name, sequence)
   return n, err
 end
 
-function Dead:store_again(letter)
+-- Puts the message of a letter into its stream again, in a transaction. Raises what is wrong.
+local function store_again(self, letter, tx)
   local headers = { ["Runnel-For"] = self.name }
   for name, text in pairs(letter.headers) do
     if not name:find "^Runnel%-" then headers[name] = text end
   end
   local id = ("replay.%s.%d.%s"):format(self.name, letter.sequence, letter.time)
-  local ok, err = sink.append(self.owner, letter.from, letter.subject, letter.form, letter.data,
-    { id = id, headers = headers, priority = math.max(0, math.min(letter.priority, 9)) })
-  if not ok then return nil, (problems.of_put(err, letter.from)) end
-  if letter.from == run_table.stream(self.name) then -- whoever has seen that it has failed, sees now that it goes on
-    self.owner:attempt("exec", run_table.REPLAY, run_table.replay(self.name, letter.value, ok, self.owner:time()))
-  end
-  return true
+  local seq, is_duplicate = sink.append(self.owner, letter.from, letter.subject, letter.form, letter.data,
+    { id = id, headers = headers, priority = math.max(0, math.min(letter.priority, 9)) }, tx)
+  if not seq then error(problems.of_put(is_duplicate, letter.from), 0) end
+  if is_duplicate or letter.from ~= run_table.stream(self.name) then return end
+  -- Whoever has seen that the run has failed, sees now that it goes on.
+  if tx:exec(run_table.REPLAY, run_table.replay(self.name, letter.value, seq, self.owner:time())) > 0 then return end
+  local _, scope = run_table.key(self.name, letter.value)
+  error(("the run %s has not failed, or was forgotten: drop its dead letter"):format(scope), 0)
+end
+
+-- All in one transaction: whenever this process ends, there is either the letter, or the message and a run that goes
+-- on.
+function Dead:store_again(letter)
+  local db = self.owner.db
+  local ok, problem = pcall(db.transaction, db, function(tx)
+    local n = tx:exec(REMOVE, self.name, letter.sequence)
+    if n > 0 then store_again(self, letter, tx) end
+    return n
+  end)
+  if ok then return problem end
+  guard.raise_cancelled(problem)
+  return nil, self.owner.is_closed and "the store is closed" or tostring(problem)
 end
 
 local class = letters.class(Dead)

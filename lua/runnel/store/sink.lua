@@ -53,17 +53,18 @@ local LATEST <const> = 1 << 53
 ---@param form string
 ---@param data any for a parameter
 ---@param opts { id?: string, headers?: table<string, string>, priority?: integer, if_waiting?: "replace"|"drop" }
+---@param tx? runnel.sqlite.Transaction
 ---@return integer? sequence
 ---@return boolean|string is_duplicate or the problem
-function sink.append(store, stream, subject, form, data, opts)
+function sink.append(store, stream, subject, form, data, opts, tx)
   local id, priority, made = opts.id, opts.priority or 0, store:time()
   local headers = opts.headers and assert(json.encode(opts.headers))
   local size = values.size(data)
   data = values.of_column(form, data)
-  local rows, changes
+  local statements <const>, rows, changes = tx or store
   if not id and priority == 0 then
-    rows, changes = store:attempt("rows", MESSAGE .. " returning seq", stream, subject, form, data, size, headers, 0,
-      made, nil)
+    rows, changes = statements:attempt("rows", MESSAGE .. " returning seq", stream, subject, form, data, size, headers,
+      0, made, nil)
   else
     local mode = opts.if_waiting or false
     local sql, all = id and WITH_ID[mode] or MESSAGE, { n = 0 }
@@ -82,7 +83,7 @@ function sink.append(store, stream, subject, form, data, opts)
     end
     sql = sql .. (mode == "drop" and NUMBER_OF_WAITING or id and NUMBER_OF_ID or NUMBER)
     add(id and 2 or 1, stream, id)
-    rows, changes = store:attempt("last", sql, table.unpack(all, 1, all.n))
+    rows, changes = statements:attempt("last", sql, table.unpack(all, 1, all.n))
   end
   if not rows then return nil, changes end
   if not rows[1] then return nil, problems.no_stream(stream) end

@@ -243,10 +243,12 @@ update runnel_delivery set holder = null, claim = null, starts = null, deliverie
 update runnel_run set since = case when state = ?3 then since else ?4 end, state = ?3, due = ?5, step = ?6, line = ?7
   where name = ?1 and id = ?2 and changes() = 1]]
 
----A dead letter of a run was put into the stream again.
+---A dead letter of a run was put into the stream again. Changes nothing unless the run has failed: it may have been
+---started again meanwhile, and even have its result.
 run_table.REPLAY = [[
-update runnel_run set seq = ?3, state = 'ready', since = ?4, step = null, line = null where name = ?1 and id = ?2;
-delete from runnel_once where scope = '' and name = ? and key = ?]]
+update runnel_run set seq = ?3, state = 'ready', since = ?4, step = null, line = null
+  where name = ?1 and id = ?2 and state = 'failed';
+delete from runnel_once where scope = '' and name = ? and key = ? and changes() = 1]]
 
 ---Its values.
 ---@param name string

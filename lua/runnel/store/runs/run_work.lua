@@ -164,11 +164,12 @@ local function load(self, message)
   local row, problem = self.rows:get { name = self.name, column = column, scope = scope }
   if problem then hand_back.hand_back(tostring(problem)) end
   if not row then return nil end
-  if row.seq ~= message.sequence then -- a replay of its dead letter
+  if row.seq ~= message.sequence then -- a replay of its dead letter, by a program that has not noted that
     if row.state ~= "failed" then return nil end
-    local ok, why = self.store:attempt("exec", table_of.REPLAY, table_of.replay(self.name, id, message.sequence,
+    local changed, why = self.store:attempt("exec", table_of.REPLAY, table_of.replay(self.name, id, message.sequence,
       self.store:time()))
-    if not ok then hand_back.hand_back(tostring(why)) end
+    if not changed then hand_back.hand_back(tostring(why)) end
+    if changed == 0 then return load(self, message) end -- it was started again meanwhile
   end
   return run_steps.new(self, row, column, scope)
 end
