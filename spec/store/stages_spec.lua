@@ -84,6 +84,105 @@ describe("a stage of a store", function()
     assert.equal(4, charged)
   end)
 
+  it("has steps of its own for each message, also beside a stage of its name on another stream", function()
+    stored("home", "alice")
+    stored("work", "bob")
+    stored "out"
+    local calls, go = 0, rn.chan()
+    local number = store:once("number", function()
+      calls = calls + 1
+      return calls
+    end)
+    local function f(who)
+      local mine = number()
+      go:take()
+      return { who, mine }
+    end
+    assert(store:stage("home", 1, f, "out")) -- both have the name "out"
+    wait_for(function() return calls == 1 end)
+    assert(store:stage("work", 1, f, "out"))
+    wait_for(function() return calls == 2 end)
+    go:close()
+    local out, results = assert(store:source "out"), {}
+    for _ = 1, 2 do
+      local result = out:take().value
+      results[result[1]] = result[2]
+    end
+    assert.same({ alice = 1, bob = 2 }, results)
+    wait_for(function() return count "runnel_once" == 0 end)
+  end)
+
+  describe("that tries a message with steps again", function()
+    local price
+
+    before_each(function()
+      local calls = 0
+      price = store:once("price", function()
+        calls = calls + 1
+        return calls
+      end)
+    end)
+
+    -- Starts the stage, and stops it when it has failed.
+    local function try()
+      local stage = assert(store:stage("s", 1, function() error(price(), 0) end, nil, { name = "w", backoff = 60000 }))
+      wait_for(function() return count "runnel_delivery where holder is null" == 1 end)
+      stage:stop()
+    end
+
+    local function prices()
+      local list = {}
+      local stage = assert(store:stage("s", 1, function(v) list[#list + 1] = { v, price() } end, nil, { name = "w" }))
+      wait_for(function() return stage:stats().done == 1 end)
+      stage:stop()
+      return list
+    end
+
+    it("has none of them for a message of a stream that was deleted and made again", function()
+      stored("s", "old")
+      try()
+      assert(store:stream("s"):delete())
+      assert.equal(0, count "runnel_once")
+      store.db:exec "insert into runnel_once values ('stage s/w 1[1]', 'price', '', 1, 0, 'json', '0', 1, null)"
+      stored("s", "new")
+      assert.same({ { "new", 2 } }, prices())
+      assert.equal(0, count "runnel_once")
+    end)
+
+    it("forgets them with the message, or at its next start", function()
+      local sink = stored("s", "v")
+      try()
+      assert.equal(1, count "runnel_once")
+      assert(store:stream("s"):purge())
+      assert.equal(0, count "runnel_once")
+      assert(sink:put "w")
+      try()
+      assert(store:stream("s"):delete_consumer "w")
+      assert.equal(0, count "runnel_once")
+      try()
+      assert(store:stream("s"):change { max_messages = 1 })
+      assert(sink:put "x")
+      assert.equal(1, count "runnel_once")
+      assert.same({ { "x", 4 } }, prices())
+      assert.equal(0, count "runnel_once")
+    end)
+
+    it("goes on with those that a program of an older version has stored", function()
+      stored("s", "v")
+      try()
+      store.db:exec "update runnel_once set scope = 'stage w[1]'; update runnel_delivery set due = 0"
+      assert.same({ { "v", 1 } }, prices())
+      assert.equal(0, count "runnel_once")
+    end)
+
+    it("has none that an older version has left of a message before", function()
+      stored("s", "v")
+      try()
+      store.db:exec "update runnel_once set scope = 'stage w[1]', made = 1; update runnel_delivery set due = 0"
+      assert.same({ { "v", 2 } }, prices())
+    end)
+  end)
+
   it("stores no results of a message that another process has got meanwhile", function()
     stored("words", "a")
     local out = stored "out"

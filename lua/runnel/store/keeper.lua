@@ -93,10 +93,11 @@ end
 
 -- ---- answers ----
 
--- The scope of the steps of a message's call, if there are any.
-local function steps_of(message)
+-- The scope of the steps of a message, if there may be any: of this call, or of one before.
+local function steps_of(self, message)
   local call = message.call
-  return call and call.number > 0 and call.scope or nil
+  if message.deliveries == 1 and not (call and call.number > 0) then return nil end
+  return steps.of_message(self.consumer, message.sequence)
 end
 
 -- The statements that end a message and store results, and their values; or nil and the reason why a result cannot be
@@ -112,7 +113,7 @@ local function statements(self, message, results)
     all[n + 1], all[n + 2], all[n + 3], all[n + 4] = self.to, self.to_subject, form, data
     all[n + 5], all[n + 6], n = values.size(data), made, n + 6
   end
-  local scope = steps_of(message)
+  local scope = steps_of(self, message)
   if scope then
     texts[#texts + 1] = ";" .. steps.FORGET
     n = n + 1
@@ -175,7 +176,7 @@ function Keeper:back(message, ms)
 end
 
 function Keeper:drop(message)
-  if answer(message) then self.consumer:finish(message.sequence, steps_of(message)) end
+  if answer(message) then self.consumer:finish(message.sequence, steps_of(self, message)) end
 end
 
 function Keeper:extend(message) -- luacheck: no self

@@ -24,10 +24,13 @@ local function results_of(outcome, has_results)
 end
 
 -- The function that the worker calls: f within a call of `once`, so that calls of `once` in it are its steps.
-local function with_steps(name, f)
+local function with_steps(consumer, f)
   return function(value, message)
-    local scope = steps.scope("", "stage " .. name, ("%d"):format(message.sequence))
-    local call <close> = steps.enter(scope)
+    if message.deliveries > 1 then
+      local ok, problem = consumer.store:attempt("exec", steps.of_older(consumer, message))
+      if not ok then error(problem, 0) end
+    end
+    local call <close> = steps.enter(steps.of_message(consumer, message.sequence))
     message.call = call -- whose steps are forgotten when the message ends
     return f(value, message)
   end
@@ -82,6 +85,8 @@ function stage.stage(store, from, n, f, to, opts)
     subject = opts.subject, ack_wait = opts.ack_wait, max_running = opts.max_running, key = opts.key,
   })
   if not consumer then return nil, "stage: " .. err end
+  ready, unready = store:attempt("exec", steps.forget_lost(consumer))
+  if not ready then return nil, "stage: " .. unready end
   local options = read.worker
   if options.rate then
     rate, err = rates.open(store, read.name, options.rate)
@@ -93,7 +98,7 @@ function stage.stage(store, from, n, f, to, opts)
   local has_results = out ~= nil
   if opts.key then read.f = by_key.checked(read.f, opts.key) end
   read.f = for_now.hands_back(store,
-    opts.tx and with_tx(keeper, read.f, has_results) or with_steps(read.name, read.f))
+    opts.tx and with_tx(keeper, read.f, has_results) or with_steps(consumer, read.f))
   local self, lost = worker.start {
     kind = "stage", n = n, keeper = keeper, task = arguments.task(read, has_results), timeout = options.timeout,
     rate = rate, is_paused = consumer.paused,

@@ -8,6 +8,7 @@ local json = require "runnel.json"
 local names = require "runnel.queue.names"
 local problems = require "runnel.store.problems"
 local sign = require "runnel.internal.sign"
+local steps = require "runnel.store.steps"
 local values = require "runnel.store.values"
 local waiting = require "runnel.store.waiting"
 
@@ -144,7 +145,8 @@ function stream.delete_consumer(store, of, name)
   local rows, err = store:attempt("last", [[
 update runnel_delivery set holder = null where stream = ? and consumer = ? and holder is not null;
 delete from runnel_delivery where stream = ? and consumer = ?;
-delete from runnel_consumer where stream = ? and name = ? returning name]], of, name, of, name, of, name)
+]] .. steps.FORGET_CONSUMER .. [[;
+delete from runnel_consumer where stream = ? and name = ? returning name]], of, name, of, name, of, name, of, name)
   if not rows then return nil, err end
   if not rows[1] then return nil, "consumer not found" end
   store:ring(of)
@@ -176,8 +178,13 @@ function Stream:purge(subject)
   if not found then return nil, why end
   local count, err = self.store:attempt("exec",
     "delete from runnel_message where stream = ?1 and (?2 is null or runnel_matches(subject, ?2))", self.name, subject)
-  if count then self.store:ring(self.name) end
-  return count, err
+  if not count then return nil, err end
+  self.store:ring(self.name)
+  local consumers = self.store:attempt("rows", "select name from runnel_consumer where stream = ?", self.name)
+  for _, row in ipairs(consumers or {}) do -- if this fails, the next start of the stage does it
+    self.store:attempt("exec", steps.forget_lost { stream = self.name, name = row.name, made = self.created })
+  end
+  return count
 end
 
 local function check_id(id, what)
@@ -215,6 +222,7 @@ delete from runnel_delivery where stream = ?;
 delete from runnel_consumer where stream = ?;
 delete from runnel_id where stream = ?;
 delete from runnel_message where stream = ?;
+]] .. steps.FORGET_STREAM .. [[;
 delete from runnel_stream where name = ? returning name]]
 
 ---Deletes the stream with its messages and consumers.
@@ -222,7 +230,8 @@ delete from runnel_stream where name = ? returning name]]
 function Stream:delete()
   sign.own(self, "stream", "delete")
   local name = self.name
-  local rows, err = self.store:attempt("last", DELETE, name, self.store:time(), name, name, name, name, name, name)
+  local rows, err = self.store:attempt("last", DELETE, name, self.store:time(), name, name, name, name, name, name,
+    name)
   if not rows then return nil, err end
   if not rows[1] then return nil, problems.no_stream(name) end
   self.store:ring(name)
