@@ -325,6 +325,34 @@ describe("runs of a store", function()
     assert.equal(0, store.db:one("select count(*) as n from runnel_once").n)
   end)
 
+  it("are cancelled by the reason only, not by an error of their cleanup that contains it", function()
+    local fails
+    local refund = store:once("refund", function()
+      fails = fails - 1
+      if fails >= 0 then error("bank: connection timeout", 0) end
+      return "refunded"
+    end)
+    local orders = store:runs("order", function(run, how)
+      local ok, err = xpcall(run.wait, how == "traced" and debug.traceback or function(e) return e end, run, "go")
+      if not ok and not how then return refund(run.key) end
+      error(err, how == "with a position" and 1 or 0)
+    end, { backoff = 1 })
+    for _, reason in ipairs { "timeout", "", "bank", "connection timeout" } do
+      fails = 2
+      local r = assert(orders:start("not " .. reason))
+      wait_for_state(r, "waiting")
+      assert(r:cancel(reason))
+      assert.equal("refunded", r:result())
+      for _, how in ipairs { "as it is", "with a position", "traced" } do
+        r = assert(orders:start(("%s %s"):format(reason, how), how))
+        wait_for_state(r, "waiting")
+        assert(r:cancel(reason))
+        assert.equal(reason, select(2, r:result()))
+        assert.equal("cancelled", r:state().state)
+      end
+    end
+  end)
+
   it("do the steps of their go blocks once, although they are tried again", function()
     local done, fails = {}, true
     local ship = store:once("ship", function(item)

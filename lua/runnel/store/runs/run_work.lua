@@ -174,8 +174,13 @@ local function load(self, message)
   return run_steps.new(self, row, column, scope)
 end
 
+-- Whether an error is the reason for which the run was cancelled: the text itself, or behind the position that `error`
+-- adds, or with a traceback. An error that only contains it is one like others, so that its step is tried again.
 local function is_reason(err, reason)
-  return reason ~= nil and (err == reason or type(err) == "string" and err:find(reason, 1, true) ~= nil)
+  if reason == nil or type(err) ~= "string" then return false end
+  local text = err:match "^(.-)\nstack traceback:\n" or err
+  local before = #text - #reason
+  return text:sub(before + 1) == reason and (before == 0 or text:sub(1, before):find "^[^\n]+:%d+: $" ~= nil)
 end
 
 ---Calls the function of a run, and returns the outcome.
