@@ -275,19 +275,27 @@ function Store:drain(timeout)
   return true
 end
 
+-- Closes the file, also if the wait for answers on their way to it was cancelled: while the process has its lock, other
+-- ones do not get its messages.
+local Closing = { __close = function(closing)
+  local self = closing.store
+  self.has_ended = true
+  local ok, problem = pcall(self.db.close, self.db)
+  if self.locks then self.locks:close() end
+  if not ok then error(problem, 0) end
+end }
+
 ---Closes the file, after its stages and sources. Does nothing if it is closed.
 function Store:close()
   sign.own(self, "store", "close")
   if self.is_closed then return end
+  local closing <close> = setmetatable({ store = self }, Closing) -- luacheck: ignore 211
   self.is_closed = true
   self:ring()
   if self.settling > 0 then
     self.settled = core.chan()
     self.settled:take()
   end
-  self.has_ended = true
-  self.db:close()
-  if self.locks then self.locks:close() end
 end
 
 Store.__close = Store.close

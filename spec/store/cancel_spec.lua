@@ -75,4 +75,20 @@ describe("a go block that is cancelled", function()
       patience.wait_for(function() return store.db:one("select count(*) as n from runnel_worker").n == 0 end)
     end)
   end
+
+  it("in store:close closes the file nevertheless, so that others get its messages", function()
+    local other, answer = stores.open(dir.path .. "/work.db", { synchronous = "off" }), rn.chan()
+    assert(assert(store:sink "in"):put "v")
+    assert(other:source("in", { name = "c" })):take()
+    other:in_background(answer.take, answer) -- an answer that is on its way to the file
+    local block = rn.go(other.close, other)
+    patience.wait_for(function() return other.settled ~= nil end)
+    rn.cancel(block, "the test")
+    assert.equal("the test", select(2, block:take()))
+    other:close()
+    assert.is_true(other.has_ended)
+    local message = rn.alts { assert(store:source("in", { name = "c" })), rn.timeout(20000) }
+    assert.equal("v", message and message.value)
+    answer:close()
+  end)
 end)
