@@ -1,10 +1,13 @@
 -- Streams of JetStream over real servers: conn:stream, conn:source, conn:sink, conn:stage, conn:kv.
 
 local rn = require "runnel"
+local jetstream = require "runnel.nats.internal.jetstream"
 local long = require "spec.support.long"
+local names = require "runnel.nats.internal.names"
 local nats_server = require "spec.support.queue.nats_server"
 local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
+local waits = require "runnel.nats.internal.patience"
 
 local nats, missing = nats_server.library()
 if not nats then
@@ -442,6 +445,63 @@ describe("streams", function()
       end
       all:close()
       some:close()
+    end)
+
+    describe("and dead letters, if what is to be listed is removed before it comes,", function()
+      local reader = require "runnel.nats.internal.reader"
+      local open = reader.open
+      after_each(function() reader.open = open end)
+
+      -- Removes the messages of a stream when its next consumer has been made, and has not sent any yet.
+      local function remove_soon(stream, subject)
+        function reader.open(...)
+          reader.open = open
+          assert(jetstream.request(conn, "STREAM.PURGE." .. stream, { filter = subject }))
+          return open(...)
+        end
+      end
+
+      local function within_limit(f, ...)
+        local block = rn.go(function(...) return table.pack(f(...)) end, ...)
+        local results = assert(take_within(block, 20000), "it does not return")
+        return table.unpack(results, 1, results.n)
+      end
+
+      it("list those that are there", function()
+        local bucket = assert(conn:kv "leases")
+        bucket:put("a", "x")
+        bucket:put("b", "y")
+        remove_soon("KV_leases", "$KV.leases.b")
+        assert.same({ "a" }, within_limit(bucket.keys, bucket))
+        remove_soon "KV_leases"
+        assert.same({}, within_limit(bucket.keys, bucket))
+        assert(conn:stream "in")
+        assert(assert(conn:sink "in"):put "v")
+        rn.on_error(function() end)
+        assert(conn:stage("in", 1, function() error("no", 0) end, nil, { name = "strict", tries = 1 }))
+        local letters = conn:dead "strict"
+        patience.wait_for(function() return letters:count() == 1 end)
+        rn.on_error(nil)
+        remove_soon(names.dead_stream "strict")
+        assert.same({ nil, "there is no dead letter 1 of strict" }, { within_limit(letters.get, letters, 1) })
+        assert.same({}, within_limit(letters.list, letters))
+      end)
+
+      it("say so if the server does not answer", function()
+        local bucket = assert(conn:kv "leases")
+        bucket:put("a", "x")
+        local limit <const>, look <const> = waits.answer, waits.look
+        finally(function() waits.answer, waits.look = limit, look end)
+        waits.answer, waits.look = 200, 50
+        function reader.open(...)
+          reader.open = open
+          server:kill()
+          return open(...)
+        end
+        local keys, err = within_limit(bucket.keys, bucket)
+        assert.is_nil(keys)
+        assert.matches("%a", err)
+      end)
     end)
   end)
 end)

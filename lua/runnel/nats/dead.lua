@@ -126,17 +126,10 @@ local function each(self, first, headers_only, f)
   local _, err, code = jetstream.request(self.owner, "STREAM.INFO." .. stream)
   if code == jetstream.NO_STREAM then return true end
   if err then return nil, err end
-  local messages, info = outlet.open({
+  return outlet.each({
     conn = self.owner, stream = stream, encoding = "raw", batch = 64,
     config = { deliver_policy = "by_start_sequence", opt_start_seq = first, headers_only = headers_only or nil },
-  }, "dead letters")
-  if not messages then return nil, info end
-  local _ <close> = messages
-  if info.num_pending == 0 then return true end
-  for m in messages do
-    if f(m) == false or m.remaining == 0 then return true end
-  end
-  return nil, "the connection has ended"
+  }, "dead letters", f)
 end
 
 -- The functions of the class (runnel.DeadLetters).

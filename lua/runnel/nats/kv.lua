@@ -76,24 +76,31 @@ end
 ---@field deleted boolean
 ---@field remaining integer how many changes are known after this one: 0 for the last of the present values
 
+local function key_of(self, message) return message.subject:sub(#self.prefix + 1) end
+
+-- Whether a message is the deletion of its key.
+local function is_deleted(message)
+  local operation = message.headers and message.headers["KV-Operation"]
+  return operation == "DEL" or operation == "PURGE"
+end
+
 -- The value that watch puts on its channel for a message.
 local function change_of(self, message)
-  local operation = message.headers and message.headers["KV-Operation"]
-  local deleted = operation == "DEL" or operation == "PURGE"
+  local deleted = is_deleted(message)
   local value, problem
   if not deleted then value, problem = self.decode(message.data) end
   return {
-    key = message.subject:sub(#self.prefix + 1), value = value, problem = problem, revision = message.sequence,
+    key = key_of(self, message), value = value, problem = problem, revision = message.sequence,
     time = message.time, deleted = deleted, remaining = message.remaining,
   }
 end
 
-local function watch(self, pattern, policy, what)
-  return outlet.open({
+-- What an outlet of the bucket is made of.
+local function outlet_of(self, pattern, policy)
+  return {
     conn = self.conn, stream = self.stream, encoding = "raw", batch = 256,
     config = { filter_subject = self.prefix .. pattern, deliver_policy = policy },
-    wrap = function(message) return change_of(self, message) end,
-  }, what)
+  }
 end
 
 ---Returns a channel of values and their changes: first the last one of each key; with `from`, all that the
@@ -105,7 +112,9 @@ function Bucket:watch(pattern, opts)
   sign.own(self, "bucket", "watch")
   local policy
   pattern, policy = arguments.check_watch(pattern, opts)
-  local ch, err = watch(self, pattern, policy, "watch")
+  local options = outlet_of(self, pattern, policy)
+  options.wrap = function(message) return change_of(self, message) end
+  local ch, err = outlet.open(options, "watch")
   if not ch then return nil, err --[[@as string]] end
   return ch
 end
@@ -114,19 +123,13 @@ end
 ---@return string[]? keys, string? err
 function Bucket:keys()
   sign.own(self, "bucket", "keys")
-  local changes, info = watch(self, ">", "last_per_subject", "keys")
-  if not changes then return nil, info --[[@as string]] end
-  local _ <close> = changes
   local keys = {}
-  if info.num_pending == 0 then return keys end
-  for change in changes do
-    if not change.deleted then keys[#keys + 1] = change.key end
-    if change.remaining == 0 then
-      table.sort(keys)
-      return keys
-    end
-  end
-  return nil, "the connection has ended"
+  local ok, err = outlet.each(outlet_of(self, ">", "last_per_subject"), "keys", function(message)
+    if not is_deleted(message) then keys[#keys + 1] = key_of(self, message) end
+  end)
+  if not ok then return nil, err end
+  table.sort(keys)
+  return keys
 end
 
 ---Deletes the bucket with all values.

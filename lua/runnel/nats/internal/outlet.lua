@@ -9,6 +9,7 @@ local consumers = require "runnel.nats.internal.consumers"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.internal.jetstream"
 local keepers = require "runnel.queue.keeper"
+local patience = require "runnel.nats.internal.patience"
 local reader = require "runnel.nats.internal.reader"
 local stream_message = require "runnel.nats.stream_message"
 local values = require "runnel.queue.encodings"
@@ -71,6 +72,7 @@ end
 ---@param opts runnel.nats.OutletOptions
 ---@param what string
 ---@return runnel.Channel<any>? ch, string|table info_or_err of the consumer
+---@return runnel.nats.Consumer? consumer
 function outlet.open(opts, what)
   local consumer = opts.name and consumers.named(opts.conn, opts.stream, opts.name, opts.config, opts.defaults or {})
     or consumers.unnamed(opts.conn, opts.stream, opts.config)
@@ -103,7 +105,48 @@ function outlet.open(opts, what)
   keepers.on_close(out, function() of:close() end)
   guard.started(guard.go(function(_, reason) of:close(reason) end, nil, hand_over, of, out, waiting, opts.wrap), what)
   of:ask()
-  return out, info
+  return out, info, consumer
+end
+
+-- Whether the stream has more for the consumer after a message. Nil and the reason if the server does not say so for
+-- long. Parks.
+local function has_more(consumer, last)
+  local since = now()
+  repeat
+    local sequence, err = consumer:missing(last)
+    if sequence ~= nil then return sequence ~= false end
+    if now() - since >= patience.answer then return nil, err end
+    core.sleep(patience.ask_again)
+  until false
+end
+
+---Calls f with each message that the stream has now, until f returns false; of a consumer without a name, without
+---`wrap`. Messages may be removed before they come, so that none is the last one: when nothing has come for a while, it
+---asks the stream.
+---@param opts runnel.nats.OutletOptions
+---@param what string
+---@param f fun(message: runnel.nats.StreamMessage): boolean?
+---@return true? ok, string? err
+function outlet.each(opts, what, f)
+  local messages, info, consumer = outlet.open(opts, what)
+  if not messages then return nil, info --[[@as string]] end
+  local _ <close> = messages
+  if info.num_pending == 0 then return true end
+  local tick, came, last = core.timeout(patience.rest_looks), false, nil
+  while true do
+    local message, port, err = core.alts({ messages, tick }, { priority = true })
+    if message then
+      if f(message) == false or message.remaining == 0 then return true end
+      came, last = true, message.sequence
+    elseif port == messages then
+      return nil, tostring(err or "the connection has ended")
+    else
+      local more, problem = true, nil
+      if not came then more, problem = has_more(consumer, last) end
+      if not more then return more == false or nil, problem end
+      tick, came = core.timeout(patience.rest_looks), false
+    end
+  end
 end
 
 return outlet

@@ -27,6 +27,7 @@ local waits = {
   reader_refused = 100,    -- after the server has refused a request for messages
   reader_idle = 3000,      -- without a message, until the reader asks the stream whether it has one
   silence_told = 5000,     -- of silence, until it is reported
+  rest_looks = 400,        -- without a message, until the stream is asked whether it has more (outlet.lua)
   consumer_back = 10000,   -- for another process to make a consumer anew, until it counts as deleted by an operator
 
   tidying_first = 1000, tidying_most = 60000, -- until finished messages are removed: at first, then twice that, at most
