@@ -143,7 +143,8 @@ local function keep(self, statements, scope, key, step, begun, failed, value, in
   local form, data, entry = values.encode(value, failed and "the error" or "the result")
   if not form then internal.raise(("once %s: %s"):format(self.name, data)) end
   local made = self.store:time()
-  local expires = self.expires and self.store:after(self.expires) or nil
+  -- A run keeps the results of its steps, and `expires` of a step says that it waits (runnel.store.runs.run_waits).
+  local expires = self.expires and not begun and self.store:after(self.expires) or nil
   local flag, began = failed and 1 or 0, begun and begun.began
   if began and inner then
     must_keep(self, statements, begun, KEEP_BEGUN_AND_FORGET, began, scope, self.name, key, step, flag, form, data,
