@@ -54,6 +54,7 @@ local store = { hand_back = hand_back.hand_back }
 ---@field private base integer for its time (runnel.store.clock)
 ---@field private noted? integer when the time was last noted in the file; nil: it need not be
 ---@field version integer that of the tables which the file is known to have (runnel.store.schema)
+---@field has_expires? boolean the file has the index of results that expire
 ---@field is_closed boolean
 ---@field registered? table<string, function> only the program is checked (run_check): its functions of runs
 ---@field refuse? fun() only the program is checked: raises in place of an effect

@@ -2,6 +2,7 @@
 
 local process = require "spec.support.process"
 local rn = require "runnel"
+local sim = require "runnel.sim"
 
 describe("store:forget", function()
   if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
@@ -71,5 +72,82 @@ describe("store:forget", function()
     started:take()
     gate:put(true)
     assert.equal(2, third:take())
+  end)
+end)
+
+describe("results of a store with a max_age", function()
+  if not pcall(require, "runnel.sqlite.core") then return pending "libsqlite3 is not installed" end
+  local stores = require "runnel.store"
+
+  local function in_store(f)
+    sim.run(function()
+      local store <close> = stores.open ":memory:"
+      f(store, function(condition)
+        return store.db:one("select count(*) as n from runnel_once where " .. (condition or "true")).n
+      end)
+    end)
+  end
+
+  it("go from the file when they have expired and new ones come, also those of other functions", function()
+    in_store(function(store, count)
+      local function value(v) return v end
+      local kept = store:once("kept", value)
+      local long = store:once("long", value, { max_age = 10000 })
+      local short = store:once("short", value, { max_age = 10 })
+      local of_parts = store:once("of parts", function(v) return kept(v) end, { max_age = 10 })
+      for i = 1, 20 do
+        kept(i)
+        long(i)
+        short(i)
+        of_parts(i)
+      end
+      rn.sleep(20)
+      for i = 21, 24 do long(i) end
+      assert.equal(44, count()) -- those of "kept", and of "long"
+      assert.equal(0, count "name = 'short'")
+      assert.equal(21, short(21))
+    end)
+  end)
+
+  it("go with their steps, also if they are errors", function()
+    in_store(function(store, count)
+      local calls, fails = 0, true
+      local step = store:once("step", function()
+        calls = calls + 1
+        return calls
+      end)
+      local get = store:once("get", function()
+        local n = step()
+        if fails then error("no " .. n, 0) end
+        return n
+      end, { errors = true, max_age = 10 })
+      for _ = 1, 2 do
+        local ok, err = pcall(get, "a")
+        assert.same({ false, "no 1" }, { ok, err })
+      end
+      assert.equal(1, count())
+      rn.sleep(20)
+      fails = false
+      assert.equal(2, get "b")
+      assert.equal(1, count())
+      assert.equal(3, get "a")
+    end)
+  end)
+
+  it("stay, as errors, while the file has steps of an older version, with which a call would go on", function()
+    in_store(function(store, count)
+      local calls = 0
+      local step = store:once("step", function()
+        calls = calls + 1
+        return calls
+      end)
+      local get = store:once("get", function() return step() end, { max_age = 10 })
+      store.db:exec [[
+        insert into runnel_once values ('', 'get', 'a', null, 1, 'json', '"no"', -2, -1),
+          ('get["a"]', 'step', '', 1, 0, 'json', '"old"', -2, null)]]
+      assert.equal(1, get "b")
+      assert.equal(3, count())
+      assert.equal(2, get "a")
+    end)
   end)
 end)

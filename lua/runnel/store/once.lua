@@ -11,6 +11,7 @@ local keys = require "runnel.store.keys"
 local new_memory = require "runnel.store.memory"
 local problems = require "runnel.store.problems"
 local retry = require "runnel.rn.retry"
+local schema = require "runnel.store.schema"
 local steps = require "runnel.store.steps"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.store.values"
@@ -74,6 +75,14 @@ local KEEP <const> = "insert or replace into runnel_once(scope, name, key, step,
   .. "values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 local FORGET <const> = "delete from runnel_once where scope = '' and name = ? and key = ?"
 local KEEP_AND_FORGET <const> = KEEP .. "; " .. steps.FORGET
+-- Of a result with a `max_age`: some that have expired go, since nobody may ask for them again. But not an error of a
+-- name that has steps in the file: older versions have kept the steps of such a call, which go when it is called again.
+local EXPIRE <const> = [[;
+delete from runnel_once where scope = '' and (name, key) in (
+  select name, key from runnel_once o indexed by runnel_once_expires where scope = '' and expires <= ?
+    and (failed = 0 or not exists (select 1 from runnel_once where scope > o.name || '[' and scope < o.name || '\'))
+    order by expires limit 10)]]
+local KEEP_UNTIL <const>, KEEP_UNTIL_AND_FORGET <const> = KEEP .. EXPIRE, KEEP_AND_FORGET .. EXPIRE
 -- Of a step of a run: with the time when it was begun, which only files with runs have a column for.
 local KEEP_BEGUN <const> = KEEP:gsub("%(scope", "(began, scope"):gsub("%?", "?, ?", 1)
 local KEEP_BEGUN_AND_FORGET <const> = KEEP_BEGUN .. "; " .. steps.FORGET
@@ -151,6 +160,11 @@ local function keep(self, statements, scope, key, step, begun, failed, value, in
       made, expires, inner)
   elseif began then
     must_keep(self, statements, begun, KEEP_BEGUN, began, scope, self.name, key, step, flag, form, data, made, expires)
+  elseif expires and inner then
+    must_keep(self, statements, begun, KEEP_UNTIL_AND_FORGET, scope, self.name, key, step, flag, form, data, made,
+      expires, inner, made)
+  elseif expires then
+    must_keep(self, statements, begun, KEEP_UNTIL, scope, self.name, key, step, flag, form, data, made, expires, made)
   elseif inner then
     must_keep(self, statements, begun, KEEP_AND_FORGET, scope, self.name, key, step, flag, form, data, made, expires,
       inner)
@@ -202,15 +216,15 @@ local function compute(self, begun, scope, inner, key, step, ...)
   return keep(self, self.store.db, scope, key, step, begun, false, result, has_steps and inner or nil)
 end
 
--- Like compute; stores the error if the options say so. That the file cannot be written for now is no error of the
--- function, which perhaps was not called.
+-- Like compute; stores the error if the options say so, in place of the steps. That the file cannot be written for now
+-- is no error of the function, which perhaps was not called.
 local function compute_or_fail(self, begun, scope, inner, key, step, ...)
   if not self.errors then return compute(self, begun, scope, inner, key, step, ...) end
   local ok, entry = pcall(compute, self, begun, scope, inner, key, step, ...)
   if ok then return entry end
   if is_cancelled(entry) or problems.is_for_now(entry, self.store.path) then error(entry, 0) end
   local err = values.encode(entry, "the error") and entry or internal.error_text(entry)
-  return keep(self, self.store.db, scope, key, step, begun, true, err)
+  return keep(self, self.store.db, scope, key, step, begun, true, err, inner)
 end
 
 -- ---- a call ----
@@ -254,6 +268,10 @@ local function find_or_compute(self, call, key, text, id, step, scope, ...)
     local inner = steps.scope(scope, self.name, text)
     local begun <close> = call and call.is_run and call:begin(self.name, key, text, step, scope)
     if has_expired then must(self, store.db, "exec", steps.FORGET, inner) end
+    if self.expires and not store.has_expires then
+      must_keep(self, store.db, nil, schema.EXPIRES)
+      store.has_expires = true
+    end
     entry = compute_or_fail(self, begun, scope, inner, key, step, ...)
   end
   if not call and run.forgets == memory.forgets then memory:add(id, entry) end

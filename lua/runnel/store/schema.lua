@@ -40,6 +40,11 @@ local ONCE <const> = with_checks [[
     primary key(scope, name, key)) without rowid;
 ]]
 
+---The index by which results with a `max_age` are found that have expired. A file gets it when the first one is kept;
+---it belongs to no version, since programs of all versions go on with it, and without it.
+schema.EXPIRES = "create index if not exists runnel_once_expires on runnel_once(expires) "
+  .. "where scope = '' and expires is not null"
+
 -- Streams. Triggers keep the counts of a stream, its limits, and the deliveries of messages that are removed. So any
 -- program can insert a message.
 local STREAMS <const> = with_checks [[
