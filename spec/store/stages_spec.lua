@@ -391,6 +391,45 @@ describe("a stage of a store", function()
     assert.same({ nil, sink_of_closed }, { store:stream "words" })
   end)
 
+  it("gets no messages that are older than the max_age of the stream, nor do sources", function()
+    require("runnel.sim").run(function()
+      local mine <close> = stores.open ":memory:"
+      local stream, seen = assert(mine:stream("s", { max_age = 1000 })), {}
+      local sink = assert(mine:sink "s")
+      for i = 1, 150 do assert(sink:put(i)) end
+      rn.sleep(1001)
+      local function note(v) seen[#seen + 1] = v end
+      assert(mine:stage("s", 1, note, nil, { name = "plain" }))
+      assert(mine:stage("s", 1, note, nil, { name = "keyed", key = tostring }))
+      local named, unnamed = assert(mine:source("s", { name = "c" })), assert(mine:source "s")
+      rn.sleep(1000)
+      assert(sink:put "new")
+      assert.same({ "new", "new" }, { named:take().value, unnamed:take().value })
+      rn.sleep(900)
+      assert.same({ "new", "new" }, seen)
+      assert.equal(1, stream:stats().messages)
+    end)
+  end)
+
+  it("does not try a message again that has become older than the max_age of the stream", function()
+    require("runnel.sim").run(function()
+      local mine <close> = stores.open ":memory:"
+      local stream, tries = assert(mine:stream "s"), 0
+      assert(assert(mine:sink "s"):put "v")
+      local step = mine:once("step", function() return 1 end)
+      local stage = assert(mine:stage("s", 1, function()
+        tries = tries + step()
+        error("no", 0)
+      end, nil, { name = "w", backoff = 5000 }))
+      rn.sleep(1000)
+      assert(stream:change { max_age = 2000 })
+      rn.sleep(60000)
+      assert.same({ 1, 0 }, { tries, stream:stats().messages })
+      assert.equal(0, mine.db:one("select count(*) as n from runnel_once").n)
+      stage:stop()
+    end)
+  end)
+
   it("works in a simulation", function()
     require("runnel.sim").run(function()
       local mine <close> = stores.open ":memory:"

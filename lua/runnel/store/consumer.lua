@@ -38,7 +38,7 @@ insert or ignore into runnel_consumer(stream, name, subject, next, since, max_pe
     coalesce(?9, last), ?5, ?6, ?7, ?8
   from runnel_stream where name = ?1 and (retention <> 'workqueue' or not exists (
     select 1 from runnel_consumer where stream = ?1 and (subject is null or ?3 is null)));
-select c.*, s.retention, s.made as stream_made from runnel_stream s
+select c.*, s.retention, s.max_age, s.made as stream_made from runnel_stream s
   left join runnel_consumer c on c.stream = s.name and c.name = ?2 where s.name = ?1]]
 
 -- How many messages may be claimed: at most %s; none of a consumer that was deleted and made again since.
@@ -81,6 +81,13 @@ select m.seq, m.subject, m.form, m.value, m.headers, m.priority, m.made, d.deliv
   where d.stream = ?1 and d.consumer = ?2 and d.holder = ?3 and d.claim in (?4, ?5) and s.name = ?1
     and m.stream = ?1 and m.seq = d.seq order by d.claim, d.seq]]):gsub("%$AT", (AT:format "runnel_delivery.seq"))
 
+-- Removes messages that are older than the stream's max_age: a put does that, too, but perhaps there is none. Some at a
+-- time, from the first on.
+local EXPIRE <const> = [[
+delete from runnel_message where stream = ?1 and seq in (
+    select seq from runnel_message where stream = ?1 order by seq limit 20)
+  and made < ?2 - (select max_age from runnel_stream where name = ?1)]]
+
 -- Which messages from runnel_consumer.next on are new: not those that their put has delivered, because they have a
 -- priority. With a pattern: only those with such a subject.
 local IS_NEW <const> = [[and (m.priority = 0
@@ -89,7 +96,7 @@ local MATCHES <const> = [[
  and runnel_matches(m.subject, (select subject from runnel_consumer where stream = ?1 and name = ?2))]]
 
 local STATE <const> = ([[
-select c.paused, c.resumes, c.asked, c.made, c.next, c.next <= s.last as has_new,
+select c.paused, c.resumes, c.asked, c.made, c.next, c.next <= s.last as has_new, s.max_age,
   (select min(due) from runnel_delivery where stream = ?1 and consumer = ?2 and due < $NEVER) as due
 from runnel_consumer c, runnel_stream s where c.stream = ?1 and c.name = ?2 and s.name = ?1]]):gsub("%$NEVER", NEVER)
 
@@ -128,6 +135,7 @@ delete from runnel_worker where stream = ?1 and consumer = ?2 and holder = ?3]]
 ---@field made integer when the stream was made
 ---@field ack_wait integer ms
 ---@field tries? integer
+---@field private max_age? integer of the messages of the stream, when it was last read
 ---@field private since integer when it was made: by that it is known from another one of its name
 ---@field private claims integer how many there have been
 ---@field private claim_sql string
@@ -170,7 +178,7 @@ function consumer.open(store, stream, name, opts)
   local is_new = IS_NEW .. (row.subject and MATCHES or "")
   return setmetatable({
     store = store, stream = stream, name = name, made = row.stream_made, ack_wait = row.ack_wait, tries = row.tries,
-    paused = row.paused == 1, asked = row.asked, claims = 0, since = row.made,
+    paused = row.paused == 1, asked = row.asked, claims = 0, since = row.made, max_age = row.max_age,
     claim_sql = (opts.key and AGAIN .. COME or AGAIN .. NEW .. SKIP .. COME)
       :gsub("%$NEW", is_new):gsub("%$MADE", ("%.17g"):format(row.made)),
     skip_sql = SKIP:gsub("%$NEW", is_new),
@@ -216,9 +224,12 @@ end
 ---@param room integer how many at most
 ---@return table[] rows of messages, in their order
 function Consumer:claim(room)
+  local stream, name, holder, now = self.stream, self.name, self.store.holder, self.store:time()
+  while self.max_age and must(self.store, "exec", EXPIRE, stream, now) > 0 do
+    must(self.store, "exec", steps.forget_lost(self))
+  end
   if self.order then return claim_in_order(self, room) end
-  local stream, name, holder = self.stream, self.name, self.store.holder
-  local now, claim = self.store:time(), self.claims + 2
+  local claim = self.claims + 2
   self.claims = claim
   if self.tries then must(self.store, "exec", GIVE_UP, stream, name, self.tries, NEVER, now) end
   return must(self.store, "last", self.claim_sql,
@@ -239,6 +250,7 @@ function Consumer:state()
   local store, stream, name = self.store, self.stream, self.name
   local state = must(store, "rows", STATE, stream, name)[1]
   if state and state.made ~= self.since then return nil end
+  self.max_age = state and state.max_age
   if state and state.paused == 1 and state.resumes and state.resumes <= store:time() then
     must(store, "exec", RESUME, stream, name, store:time())
     state.paused, state.resumes = 0, nil

@@ -65,7 +65,7 @@ select case ?2 when 'all' then 1 when 'new' then last + 1
 from runnel_stream where name = ?1]]):format(following.NOTES)
 
 local NEXT <const> = [[
-select m.seq, m.subject, m.form, m.value, m.headers, m.priority, m.made, 1 as deliveries, s.last
+select m.seq, m.subject, m.form, m.value, m.headers, m.priority, m.made, 1 as deliveries, s.last, s.max_age
 from runnel_message m, runnel_stream s where s.name = ?1 and m.stream = ?1 and m.seq >= ?2 and $THERE %s
   order by m.seq limit ?3]]
 local function next_of(more) return (NEXT:gsub("%$THERE", following.IS_THERE:format(1, 4)):format(more)) end
@@ -81,7 +81,8 @@ local function read_all(self, out)
     else rows, err = self.store:attempt("rows", ALL, self.stream, at, size, notes) end
     if not rows then error("source: " .. err, 0) end
     for _, row in ipairs(rows) do
-      if not put_while_open(out, messages.new(row, self)) then return end
+      local is_old = row.max_age and row.made < self.store:time() - row.max_age
+      if not is_old and not put_while_open(out, messages.new(row, self)) then return end
       at = row.seq + 1
     end
     if #rows < size then
