@@ -430,6 +430,23 @@ describe("a stage of a store", function()
     end)
   end)
 
+  it("has a rate of its own, also beside a stage of its name on another stream", function()
+    require("runnel.sim").run(function()
+      local mine <close> = stores.open ":memory:"
+      assert(mine:stream "out")
+      local rates <const>, starts = { a = 10, b = 2 }, { a = 0, b = 0 }
+      for _, name in ipairs { "a", "b" } do
+        assert(mine:stream(name))
+        for i = 1, 50 do assert(assert(mine:sink(name)):put(i)) end
+      end
+      for _, name in ipairs { "a", "b" } do -- both stages have the name "out"
+        assert(mine:stage(name, 4, function() starts[name] = starts[name] + 1 end, "out", { rate = rates[name] }))
+      end
+      rn.sleep(2900)
+      assert.same({ a = 30, b = 6 }, starts)
+    end)
+  end)
+
   it("works in a simulation", function()
     require("runnel.sim").run(function()
       local mine <close> = stores.open ":memory:"

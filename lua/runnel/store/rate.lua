@@ -37,7 +37,8 @@ end
 
 ---Opens it, and sets its number of calls. Parks.
 ---@param store runnel.store.Store
----@param name string of the stage
+---@param name string of what it limits: a remote stage; `runs NAME`; or `STREAM/NAME`, since each stream may have a
+---stage of the name
 ---@param limits { [1]: integer, [2]: number } calls, ms
 ---@return runnel.store.Rate? rate, string? err
 function rate.open(store, name, limits)

@@ -89,7 +89,7 @@ function stage.stage(store, from, n, f, to, opts)
   if not ready then return nil, "stage: " .. unready end
   local options = read.worker
   if options.rate then
-    rate, err = rates.open(store, read.name, options.rate)
+    rate, err = rates.open(store, ("%s/%s"):format(from, read.name), options.rate)
     if not rate then return nil, "stage: rate: " .. err end
   end
   local keeper = keepers.new {
