@@ -268,7 +268,7 @@ local function find_or_compute(self, call, key, text, id, step, scope, ...)
     local inner = steps.scope(scope, self.name, text)
     local begun <close> = call and call.is_run and call:begin(self.name, key, text, step, scope)
     if has_expired then must(self, store.db, "exec", steps.FORGET, inner) end
-    if self.expires and not store.has_expires then
+    if self.expires and not begun and not store.has_expires then
       must_keep(self, store.db, nil, schema.EXPIRES)
       store.has_expires = true
     end
