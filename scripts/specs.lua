@@ -104,15 +104,15 @@ local RUN = [[
 unset SPEC_SHARE
 number=$1 work=%s
 exec 3>&1 >"$work/$number.out" 2>&1
+read -r file <"$work/$number.file"
 start=$(date +%%s.%%N)
 export TMPDIR="$work/$number.tmp" SPEC_TMPNAMES="$work/$number.names"
 mkdir "$TMPDIR"
 : >"$SPEC_TMPNAMES"
-SPEC_RESULTS=$work/$number.results %s %s scripts/busted.lua %s "$(cat "$work/$number.file")" 3>&-
+SPEC_RESULTS=$work/$number.results %s %s scripts/busted.lua %s "$file" 3>&-
 status=$?
 times >"$work/$number.times"
-while read -r path; do [ -n "$path" ] && rm -rf "$path"*; done <"$SPEC_TMPNAMES"
-rm -rf "$TMPDIR"
+rm -rf "$TMPDIR" $(sed 's/$/*/' "$SPEC_TMPNAMES")
 echo "$number $status $start $(date +%%s.%%N)" >&3
 ]]
 
