@@ -258,6 +258,34 @@ describe("runnel.core_async", function()
       assert.is_nil(a["<!"](a.pipe(a["to-chan!"] { 1, 2 }, out, false)))
     end))
 
+    for _, name in ipairs { "pipe", "pipeline" } do
+      local function start(from, to)
+        if name == "pipe" then return a.pipe(from, to, false) end
+        return a.pipeline(1, to, times(1), from, false)
+      end
+
+      it("end a " .. name .. " that leaves its target open when that closes, and take nothing more", within(function()
+        local from, out = a.chan(), a.chan()
+        local ended = start(from, out)
+        a["close!"](out)
+        stage.settle()
+        assert.is_true(a["closed?"](ended))
+        assert.is_nil(a["offer!"](from, 1))
+        assert.same({}, stage.others())
+      end))
+
+      it("report the error of the source of a " .. name .. " that leaves its target open", within(function()
+        local from, out = a.chan(1), a.chan(1)
+        a["put!"](from, 1)
+        from:close "no more"
+        assert.is_nil(a["<!"](start(from, out)))
+        assert.is_false(a["closed?"](out))
+        assert.equal(1, a["<!"](out))
+        stage.settle()
+        assert.equal("no more", stage.heard()[1].err)
+      end))
+    end
+
     it("hand the exception handler to a pipeline", within(function()
       local out = a.chan(10)
       a.pipeline(2, out, times(2), a["to-chan!"] { 1, {}, 3 }, true, function() return "bad" end)

@@ -16,6 +16,7 @@ if rawget(_G, "_IS_COMPILER") then return require "runnel.macros" end
 local rn = require "runnel"
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 
 local methods = core.methods
@@ -198,26 +199,25 @@ local function closing(i, f)
   end
 end
 
-local take, put = core.internal.moving.take, core.internal.moving.put
-
--- Calls `start(target)`, which moves values to `target` and then closes it. Returns a channel that closes when all
--- values have been put on `to`. Unless `to` is to be closed, `target` is a channel in between.
-local function ending(to, close, start)
-  if close ~= false then
-    start(to)
-    return to:done()
-  end
-  local between = core.chan()
-  start(between)
-  return guard.started(guard.go(guard.close, between, function()
-    for value in take, between do
-      if not put(to, value) then return between:close() end
-    end
+-- Moves values until one of the two channels closes, and calls `finish` then. Returns a channel that closes when the
+-- last value has been put on `to`. That stays open, so an error of `from` is reported.
+local function relay(from, to, finish)
+  local next_value, place = ends.source(from), ends.sink(to, "a pipe")
+  return guard.started(guard.go(finish, nil, function()
+    repeat
+      local value, _, err = next_value(from, to)
+      if err ~= nil then ends.close(nil, err, from) end
+    until value == nil or not place(to, value)
+    finish()
   end), "a pipe that leaves its target open")
 end
 
 core_async["pipe"] = closing(3, function(from, to, close)
-  return ending(to, close, function(out) rn.pipe(from, out) end)
+  check.chan(from, "pipe: from")
+  check.chan(to, "pipe: to")
+  if close == false then return relay(from, to, guard.nothing) end
+  rn.pipe(from, to)
+  return to:done()
 end)
 
 for name, pipeline in pairs {
@@ -225,7 +225,10 @@ for name, pipeline in pairs {
   ["pipeline-async-unordered"] = rn.pipeline_async_unordered,
 } do
   core_async[name] = closing(5, function(n, to, f, from, close, extra)
-    return ending(to, close, function(out) pipeline(n, out, f, from, true, extra) end)
+    local out = close == false and core.chan() or to
+    pipeline(n, out, f, from, true, extra)
+    if close ~= false then return to:done() end
+    return relay(out, to, function() out:close() end)
   end)
 end
 

@@ -1812,7 +1812,7 @@ function M.transduce(xf, f, init, ch)
     local step = xf(f)
     local acc, err = fold(step, init, ch, out)
     if err ~= nil then return nil, err end
-    return step(acc)
+    return (step(acc)) -- a second result would be an error
   end)
 end
 ---A channel of the list, to which the values of ch are appended.
@@ -2203,7 +2203,7 @@ local function pmap(what, is_ordered, n, f, from, opts)
   if not is_callable(from) and (type(from) ~= "table" or from == M) then
     raise("%s: from: a channel, a list or an iterator function expected, got %s", what, article(from))
   end
-  local window = opts.window or n * 16
+  local window = opts.window or n < 1e6 and n * 16 or n -- more would be no integer
   check_window(what, window, n)
   local to = new_out(opts.buffer, what .. ": buffer")
   local it = { n = n, window = is_ordered and window or n, to = to, closes = true, is_ordered = is_ordered,

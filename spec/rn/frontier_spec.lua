@@ -23,6 +23,17 @@ describe("frontier", function()
     return n
   end
 
+  it("refuses a value when all calls have ended, and one that is not equal to itself", test(function()
+    local late, err
+    sorted(rn.frontier(1, function(v, add)
+      late, err = add, select(2, pcall(add, 0 / 0))
+      return v
+    end, { 1 }))
+    assert.equal("add: nan cannot be added, because it is not equal to itself", err)
+    raises("^add: all calls of the frontier have ended, so nothing can be added: add values before f returns$",
+      function() late(2) end)
+  end))
+
   it("visits what can be reached, each value once, n at a time", test(function()
     local running, most = 0, 0
     local function visit(n, add)
@@ -137,6 +148,8 @@ describe("frontier", function()
       function() rn.frontier(1, print, { 1, nil, 3 }) end)
     raises("^frontier: values: a list expected, got a table with keys but no values 1, 2, ...$",
       function() rn.frontier(1, print, { first = 1 }) end)
+    raises("^frontier: values: element 2 is nan, which is not equal to itself$",
+      function() rn.frontier(1, print, { 1, 0 / 0 }) end)
     raises("^frontier: .*window", function() rn.frontier(1, print, {}, { window = 3 }) end)
   end)
 end)

@@ -154,6 +154,18 @@ describe("map", function()
 
   local function list(...) return { ... } end
 
+  it("has what the transducer of a channel makes at its end, also if that has closed before", function()
+    local ch = rn.chan(1, rn.xf.partition_by(function(v) return v end))
+    ch:put(1)
+    ch:put(2)
+    -- A put that does not happen: the channel is asked to close when no put waits any more.
+    local block = rn.go(function() return rn.alts { { ch, 9 }, rn.timeout(2) } end)
+    rn.yield()
+    ch:close()
+    block:take()
+    assert.same({ { { 1 } }, { { 2 } } }, stage.drain(rn.map(list, { ch })))
+  end)
+
   it("applies a function to the first values, then to the second ones", function()
     sim.each_seed(50, function(seed)
       local out = rn.map(list, { rn.to_chan { 1, 2 }, rn.to_chan { "a", "b" }, rn.to_chan { false, true } }, seed % 3)

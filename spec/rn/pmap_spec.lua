@@ -452,6 +452,12 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.equal(60, sim.elapsed())
       end))
 
+      it("puts the first of several values that a handler returns", stage.sim(function()
+        local options = { ex_handler = function(e) return e:gsub("no", "yes") end }
+        local results = drain(pmap(2, function() error("no", 0) end, { 1, 2 }, options))
+        assert.same({ "yes", "yes" }, results)
+      end))
+
       it("cancels a handler that waits, when another job has failed", stage.sim(function()
         local ended = false
         local list, err = drain(pmap(2, function(v)

@@ -231,6 +231,8 @@ describe("transduce", function()
     assert.equal("<6>", rn.transduce(delaying, completing(sum, function(acc) return "<" .. acc .. ">" end), 0,
       source { 1, 2, 3 }):take())
     assert.equal("done", rn.transduce(delaying, completing(sum, function() return "done" end), 0, source {}):take())
+    local two = completing(sum, function(acc) return acc, "no error" end)
+    assert.same({ { 6 } }, { (rn.transduce(delaying, two, 0, source { 1, 2, 3 }):list()) })
     -- Without it, the call at the end is the function's: nothing completes it silently.
     assert.matches("arithmetic on a nil value", select(2, rn.transduce(delaying, sum, 0, source { 1 }):take()))
     assert.error_matches(function() completing(1) end, "xf.completing: function: a function expected, got a number")

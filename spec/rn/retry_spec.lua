@@ -61,6 +61,12 @@ describe("retry", function()
     end
   end))
 
+  it("does not wait with a backoff of 0, however often it fails", stage.within(function()
+    local job = failing(1500)
+    assert.equal("up", rn.retry(job.f, { tries = 2000, backoff = 0 }, "up"))
+    assert.equal(0, sim.elapsed())
+  end))
+
   it("waits as long in each run with the same seed", function()
     local function run()
       return sim.run(function()

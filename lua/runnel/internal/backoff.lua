@@ -36,8 +36,10 @@ end
 ---@return number ms
 function backoff.pause(first, tried)
   local whole = first
-  if tried > 1 then whole = math.min(first * 2.0 ^ (tried - 1), math.max(first, LONGEST)) end
-  return whole * (1 + random() / 0xFFFFFFFF) / 2
+  if tried > 1 then -- 0 times a power that is infinite would be no number
+    whole = math.min(first * 2.0 ^ math.min(tried - 1, 1000), math.max(first, LONGEST))
+  end
+  return whole / 2 * (1 + random() / 0xFFFFFFFF)
 end
 
 return backoff

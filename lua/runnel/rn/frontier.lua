@@ -46,12 +46,21 @@ function frontier.frontier(n, f, values, opts)
   check.table(values, "frontier: values")
   check.list(values, "frontier: values")
   check.options(opts, pmap.UNORDERED_OPTIONS, "frontier")
+  for i, value in ipairs(values) do
+    if value ~= value then
+      error(("frontier: values: element %d is nan, which is not equal to itself"):format(i), 2)
+    end
+  end
   opts = opts or {}
   local todo = core.chan(setmetatable({ first = 1, last = 0 }, Queue)):name "values of a frontier"
   local seen, open = {}, 0
 
   local function add(value)
     if value == nil then error("add: a value expected, got nothing", 2) end
+    if value ~= value then error("add: nan cannot be added, because it is not equal to itself", 2) end
+    if todo:closed() then
+      error("add: all calls of the frontier have ended, so nothing can be added: add values before f returns", 2)
+    end
     if seen[value] then return false end
     seen[value] = true
     open = open + 1

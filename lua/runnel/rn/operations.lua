@@ -58,22 +58,24 @@ function operations.split(pred, ch, yes_buf, no_buf)
   return yes, no
 end
 
--- Whether a take would return nil.
+-- Whether a take would return nil, or what the end of the channel's transducer makes.
 local function is_over(ch) return ch:closed() and #ch == 0 and ch:stats().puts_waiting == 0 end
 
 -- Takes one value from each channel into `values` and returns true. If one of them has closed, returns false, its error
 -- and that channel. Each call reuses the tables `ops` and `places`.
 local function take_each(chs, values, out, ops, places)
-  for _, ch in ipairs(chs) do
+  for i, ch in ipairs(chs) do
+    values[i] = nil
     if is_over(ch) then
-      local _, err = ch:take()
-      return false, err, ch -- takes nothing from the others
+      local value, err = ch:take()
+      if value == nil then return false, err, ch end -- takes nothing from the others
+      values[i] = value -- which the end of its transducer has made
     end
   end
   local n = 1
   ops[1], places[1] = out:done(), 0
   for i, ch in ipairs(chs) do
-    values[i] = next_value(ch, out, true)
+    if values[i] == nil then values[i] = next_value(ch, out, true) end
     if values[i] == nil then
       n = n + 1
       ops[n], places[n] = ch, i

@@ -133,7 +133,7 @@ function pmap.start(spec)
         end
       end
     elseif ex_handler and at == "job" then
-      return function() return ex_handler(err, v) end
+      return function() return (ex_handler(err, v)) end -- a second result would name an output
     else
       fail(failure, block)
     end

@@ -107,7 +107,7 @@ function reducers.transduce(xf, f, init, ch)
     local step = xf(f)
     local acc, err = reduce(step, init, ch)
     if err ~= nil then return nil, err end
-    return step(acc)
+    return (step(acc)) -- a second result would be an error
   end)
 end
 
