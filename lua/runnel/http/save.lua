@@ -4,6 +4,8 @@ local require, os = require, os
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 
+local random = core.internal.seed -- seeded by a simulation, unlike math.random
+
 local save = {}
 
 -- The file while it is written. Unless it is kept, nothing of it stays.
@@ -25,13 +27,14 @@ local function write(self, read)
   return self.written:take()
 end
 
----Writes pieces to `path .. ".part"`, then gives the file its name.
+---Writes pieces to a file whose name ends with ".part", then gives it its name. Each call has a file of its own, since
+---several may write to one path at once: then the last one that ends is there, whole.
 ---@param path string
 ---@param read fun(): string? the next piece; nil at the end; raises if the end does not come
 ---@return integer? bytes
 ---@return string? err why the file cannot be written; then there is none
 function save.whole(path, read)
-  local name = path .. ".part"
+  local name = ("%s.%08x%08x.part"):format(path, random(), random())
   local partial <close> = save.open(name)
   local bytes, err = write(partial, read)
   if not bytes then return nil, err end
