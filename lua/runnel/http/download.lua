@@ -1,8 +1,8 @@
 ---http.download: a response into a file, which has its name only when all of it is there, and is the right one.
 ---
 ---What has come is in `PATH.part`. `PATH.part.state` says of how many of its bytes which checksum is known, and which
----version of the file they are of (If-Range), so that a later try goes on behind them. Only what has that checksum is
----used: a crash may leave anything in the two files.
+---version of the file they are of (If-Range) and how long that is, so that a later try goes on behind them. Only what
+---has that checksum is used: a crash may leave anything in the two files.
 
 local io, os, require = io, os, require
 local check = require "runnel.internal.check"
@@ -41,6 +41,7 @@ local OLD_ENOUGH <const> = 60
 ---@field sum integer their CRC-32
 ---@field hash? any their SHA-256
 ---@field validator? string of the version that they are of
+---@field total? integer how many that version has, if it is known
 ---@field marked integer how many there were when the state was written
 local Download = {}
 Download.__index = Download
@@ -56,7 +57,7 @@ end
 local function forget(self)
   os.remove(self.state)
   os.remove(self.part)
-  self.size, self.sum, self.hash, self.validator, self.marked = 0, 0, new_hash(self), nil, 0
+  self.size, self.sum, self.hash, self.validator, self.total, self.marked = 0, 0, new_hash(self), nil, nil, 0
 end
 
 local function add(self, piece)
@@ -69,7 +70,8 @@ local function mark(self)
   self.marked = self.size
   local file = io.open(self.state, "w")
   if not file then return end
-  file:write(("%d %d %d %s\n"):format(self.size, self.sum, lib.crc32(0, self.url), self.validator))
+  file:write(("%d %d %d %s %s\n"):format(self.size, self.sum, lib.crc32(0, self.url), self.total or "*",
+    self.validator))
   file:close()
 end
 
@@ -98,11 +100,11 @@ end
 local function recall(self)
   local file = io.open(self.state)
   if not file then return forget(self) end
-  local size, sum, url, validator = (file:read "a" or ""):match "^(%d+) (%d+) (%d+) ([^\n]+)\n$"
+  local size, sum, url, total, validator = (file:read "a" or ""):match "^(%d+) (%d+) (%d+) ([%d*]+) ([^\n]+)\n$"
   file:close()
   local is_mine = tonumber(url) == lib.crc32(0, self.url) and math.type(tonumber(size)) == "integer"
   if not is_mine or not read_part(self, tonumber(size), tonumber(sum)) or not cut(self) then return forget(self) end
-  self.validator, self.marked = validator, self.size
+  self.validator, self.total, self.marked = validator, math.tointeger(tonumber(total)), self.size
 end
 
 -- ---- a try ----
@@ -117,11 +119,14 @@ local function validator_of(headers)
   return at and now and now - at >= OLD_ENOUGH and changed or nil
 end
 
--- Whether a response is the rest of the file that was asked for. Returns its whole length, too, if that is known.
+-- Whether a response is the rest of the file that was asked for. Returns its whole length, too, if that is known. Not
+-- all servers obey If-Range: what the response says of its version must be what is known of the bytes that are there.
 local function is_rest(self, headers)
-  local from, total = (headers["content-range"] or ""):match "^bytes (%d+)%-%d+/([%d*]+)$"
-  local is_other = headers.etag and self.validator:sub(1, 1) == '"' and headers.etag ~= self.validator
-  return tonumber(from) == self.size and not is_other and not headers["content-encoding"], tonumber(total)
+  local from, whole = (headers["content-range"] or ""):match "^bytes (%d+)%-%d+/([%d*]+)$"
+  local total = math.tointeger(tonumber(whole))
+  local version = headers[self.validator:sub(1, 1) == '"' and "etag" or "last-modified"]
+  local is_other = version and version ~= self.validator or self.total and total and total ~= self.total
+  return tonumber(from) == self.size and not is_other and not headers["content-encoding"], total or self.total
 end
 
 -- What writes. It keeps what was written, and notes it, if a later try can go on there.
@@ -156,7 +161,7 @@ local function pass_mark(self, writing)
 end
 
 -- Writes the body. Returns nil, or the error, and whether a later try may succeed.
-local function write(self, pieces, total)
+local function write(self, pieces)
   local writing <close> = open(self)
   while true do
     local piece, err = pieces:take()
@@ -168,14 +173,14 @@ local function write(self, pieces, total)
     end
     if not writing.partial.ch:put(piece) then return finish(writing) end
     add(self, piece)
-    if self.progress then self.progress(self.size, total) end
+    if self.progress then self.progress(self.size, self.total) end
     if self.validator and self.size - self.marked >= download.stride then
       err = pass_mark(self, writing)
       if err then return err end
     end
   end
-  if total and self.size ~= total then
-    return ("%s: %d bytes have come of %d"):format(self.place, self.size, total), true
+  if self.total and self.size ~= self.total then
+    return ("%s: %d bytes have come of %d"):format(self.place, self.size, self.total), true
   end
   local err = finish(writing)
   if err then return err end
@@ -221,7 +226,8 @@ local function try(self)
     forget(self)
     return nil, self.place .. ": the server has sent another part of the file than was asked for", nil, "again"
   end
-  local problem, may_be_tried = write(self, pieces, total)
+  self.total = total
+  local problem, may_be_tried = write(self, pieces)
   if problem then return nil, problem, nil, may_be_tried and "later" end
   problem = complete(self)
   if problem then return nil, problem, nil, from > 0 and "again" end
