@@ -811,6 +811,27 @@ describe("http.serve", function()
       assert.matches("^the server http://127.0.0.1:%d+/ was not drained within 50 ms$", tostring(err))
     end)
 
+    it("is no success of drain if it comes before the requests were answered", function()
+      local function drain_until(finish)
+        local running
+        local server = serve(function()
+          running = true
+          rn.sleep(60000)
+        end)
+        rn.go(exchange, server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_for(function() return running end)
+        local drained = rn.go(function() return { server:drain() } end)
+        rn.yield() -- it waits
+        finish(server)
+        for _, results in ipairs { drained:take(), { server:drain() } } do
+          assert.is_false(results[1])
+          assert.matches("^the server http://127.0.0.1:%d+/ was closed before it was drained$", results[2])
+        end
+      end
+      drain_until(function(server) server:close() end)
+      drain_until(function(server) assert.is_true(rn.is_timeout(select(2, server:drain(1)))) end)
+    end)
+
     it("comes with the end of the Lua state, while requests run or are on their way", function()
       local shell = require "spec.support.shell"
       for _, last in ipairs {

@@ -89,6 +89,7 @@ local server = { opened = 0, living = setmetatable({}, { __mode = "v" }) }
 ---@field private drained runnel.Channel<any> closes when the last connection has closed
 ---@field private timeout number ms
 ---@field package drains? boolean `drain` has been called
+---@field private was_cut? boolean it was closed while it drained
 ---@field private forget? fun() SIGTERM does not drain it any more
 local Server = { __name = "http server" }
 Server.__index = Server
@@ -168,21 +169,23 @@ end
 ---all connections have closed; then closes the server. Parks.
 ---@param timeout? number ms; default 10000. Requests that still run then are cancelled
 ---@return boolean drained whether all had been answered
----@return runnel.TimedOut? err
+---@return string|runnel.TimedOut? err the time was up, or the server was closed meanwhile
 function Server:drain(timeout)
   sign.own(self, "server", "drain")
   if timeout == nil then timeout = 10000 end
   check.ms(timeout, 0, "drain: timeout")
-  if not self.core then return true end
-  self.drains = true
-  self.core:drain()
-  for _, req in pairs(self.running) do
-    if req and req.socket then req.socket:drain() end
+  if self.core then
+    self.drains = true
+    self.core:drain()
+    for _, req in pairs(self.running) do
+      if req and req.socket then req.socket:drain() end
+    end
+    local alarm <close> = guard.alarm(timeout)
+    local _, port = core.alts({ self.drained, alarm.over }, { priority = true })
+    self:close()
+    if port ~= self.drained then return timed_out.of_drain("the server " .. self.url, timeout) end
   end
-  local alarm <close> = guard.alarm(timeout)
-  local _, port = core.alts({ self.drained, alarm.over }, { priority = true })
-  self:close()
-  if port ~= self.drained then return timed_out.of_drain("the server " .. self.url, timeout) end
+  if self.was_cut then return false, ("the server %s was closed before it was drained"):format(self.url) end
   return true
 end
 
@@ -195,7 +198,8 @@ function Server:close()
   self.core, server.living[self.number] = nil, nil
   if self.forget then self.forget() end
   lib_server:stop()
-  self.drained:close()
+  self.was_cut = self.drains and not self.drained:closed()
+  self.drained:close() -- also for calls of `drain` that wait
   local running = self.running
   self.running = {}
   for _, req in pairs(running) do
