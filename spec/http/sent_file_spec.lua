@@ -2,11 +2,13 @@
 -- sent, since a server would take more bytes for another request.
 
 local http_stage = require "spec.support.http.http_stage"
+local raises = require "spec.support.raises"
 local uv_stage = require "spec.support.uv_stage"
 
 describe("a file that is sent", function()
   if http_stage.missing then return pending(http_stage.missing) end
   local http = require "runnel.http"
+  local uv = require "runnel.uv"
 
   before_each(http_stage.open)
   after_each(http_stage.close)
@@ -116,6 +118,24 @@ describe("a file that is sent", function()
       assert.matches(('filename="%s"\r\nContent%%-Type: %%l*/?%s\r\n\r\ntext\r\n'):format(name, expected), got.body)
       os.remove(path)
     end
+  end)
+
+  it("that is none cannot be sent, and nothing else is sent in its place", function()
+    local called = 0
+    local web <close> = assert(http.serve(0, function()
+      called = called + 1
+      return 200
+    end))
+    local function send(path) return http.request { url = web.url, multipart = { { name = "f", file = path } } } end
+    raises("request: multipart: the file /tmp cannot be read: Is a directory", function() send "/tmp" end)
+    local path = os.tmpname()
+    os.remove(path)
+    local conns <close> = assert(uv.listen(path))
+    local res, err = send(path)
+    assert.is_nil(res)
+    assert.matches("a file to send cannot be read: No such device or address$", err)
+    assert.equal(0, called)
+    assert.is_not_nil(conns)
   end)
 
   it("that is a pipe is sent until its end", function()

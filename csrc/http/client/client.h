@@ -254,7 +254,8 @@ bool redirect_drop_expect(Transfer *transfer);
 typedef struct SentFile SentFile;
 
 /* A file to send from one offset to another: an open one, which it owns; or, with -1, the one with that path, which is
-   opened when it is read. NULL if there is no memory. */
+   opened when it is read. `end` is -1 for a pipe or a device, of which all is sent that comes: it cannot be sent twice.
+   NULL if there is no memory. */
 SentFile *sent_file_new(Transfer *transfer, int fd, const char *path, off_t start, off_t end);
 
 /* For libcurl: CURLOPT_READFUNCTION, CURLOPT_SEEKFUNCTION (a redirect may send the file again), and curl_free_callback. */

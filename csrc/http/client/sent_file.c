@@ -13,7 +13,7 @@
 struct SentFile {
   Transfer *transfer;   /* which sends it */
   int fd;               /* -1: not open */
-  off_t start, at, end; /* what is sent, and where to read next */
+  off_t start, at, end; /* what is sent, and where to read next; `end` is -1 if all is sent that comes */
   char path[];          /* what to open for the first read, until all is read; "": `fd` is open */
 };
 
@@ -35,18 +35,29 @@ void sent_file_free(void *data) {
   free(data);
 }
 
+/* It cannot be read, for this errno; 0: it has become shorter. Ends the request. */
+static size_t refuse(SentFile *file, int error) {
+  file->transfer->file_error = error;
+  file->transfer->refusal = REFUSED_FILE;
+  return CURL_READFUNC_ABORT;
+}
+
+/* Reads a pipe or a device, and waits for it. */
+static size_t read_stream(SentFile *file, char *to, size_t size) {
+  if (file->fd < 0) file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
+  ssize_t n = file->fd < 0 ? -1 : read(file->fd, to, size);
+  return n < 0 ? refuse(file, errno) : (size_t)n;
+}
+
 size_t sent_file_read(char *to, size_t one, size_t size, void *data) {
   SentFile *file = (SentFile *)data;
   off_t left = file->end - file->at;
   (void)one;
+  if (file->end < 0) return read_stream(file, to, size);
   if (left == 0) return 0;
   if (file->fd < 0) file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be a pipe now */
   ssize_t n = file->fd < 0 ? -1 : pread(file->fd, to, left < (off_t)size ? (size_t)left : size, file->at);
-  if (n <= 0) {
-    file->transfer->file_error = n < 0 ? errno : 0;
-    file->transfer->refusal = REFUSED_FILE;
-    return CURL_READFUNC_ABORT;
-  }
+  if (n <= 0) return refuse(file, n < 0 ? errno : 0);
   file->at += n;
   if (n == left && *file->path) end_reading(file); /* there may be many parts */
   return (size_t)n;

@@ -133,17 +133,16 @@ static const char *part_field(lua_State *L, const char *name, size_t *size) {
 /* Makes a file the contents of a part. */
 static void set_part_file(lua_State *L, curl_mimepart *part, const char *path, Transfer *t) {
   struct stat info;
-  if (access(path, R_OK) != 0 || stat(path, &info) != 0) {
-    luaL_error(L, "multipart: the file %s cannot be read: %s", path, strerror(errno));
-  } else if (!S_ISREG(info.st_mode)) { /* the size of a pipe is unknown: it is sent in chunks */
-    options_must(L, "multipart", curl_mime_filedata(part, path));
-  } else {
-    SentFile *file = sent_file_new(t, -1, path, 0, info.st_size);
-    if (!file) luaL_error(L, "not enough memory");
-    (void)curl_mime_data_cb(part, (curl_off_t)info.st_size, sent_file_read, sent_file_seek, sent_file_free, file);
-    const char *slash = strrchr(path, '/');
-    options_must(L, "multipart", curl_mime_filename(part, slash ? slash + 1 : path));
-  }
+  int error = access(path, R_OK) != 0 || stat(path, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
+  if (error) luaL_error(L, "multipart: the file %s cannot be read: %s", path, strerror(error));
+  bool has_size = S_ISREG(info.st_mode); /* that of a pipe is unknown: it is sent in chunks */
+  off_t end = has_size ? info.st_size : -1;
+  SentFile *file = sent_file_new(t, -1, path, 0, end);
+  if (!file) luaL_error(L, "not enough memory");
+  (void)curl_mime_data_cb(part, (curl_off_t)end, sent_file_read, has_size ? sent_file_seek : NULL, sent_file_free,
+                          file);
+  const char *slash = strrchr(path, '/');
+  options_must(L, "multipart", curl_mime_filename(part, slash ? slash + 1 : path));
 }
 
 /* One part, the table on top of the stack: { name =, data = or file =, filename =, type = }. */

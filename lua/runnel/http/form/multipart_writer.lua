@@ -11,7 +11,7 @@ local function quoted(text) return '"' .. text:gsub('[\\"]', "\\%0") .. '"' end
 
 local function read(path)
   local file <close> = assert(io.open(path, "rb"))
-  return file:read "a"
+  return assert(file:read "a") -- nil of a folder
 end
 
 ---@param parts { name: string, data?: string, file?: string, filename?: string, type?: string }[]
