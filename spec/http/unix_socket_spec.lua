@@ -2,6 +2,7 @@
 
 local both = require("spec.support.in_world")(it)
 local http_stage = require "spec.support.http.http_stage"
+local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -37,6 +38,31 @@ describe("http.serve on a Unix socket", function()
       { server.port, server.path, server.url, tostring(server) })
     local res = assert(http.request { url = server.url .. "a", body = "text", unix_socket_path = path })
     assert.equal("unix: /a text", res.body)
+  end)
+
+  it("gets requests of clients that close at once, and cancels their go blocks, as with TCP", function()
+    local path, texts, reason = new_path(), {}, nil
+    local function note(req)
+      texts[#texts + 1] = req:body()
+      if req.path == "/last" then
+        local _ <close> = setmetatable({}, { __close = function(_, err) reason = err end })
+        rn.chan():take()
+      end
+      return 200
+    end
+    local server <close> = assert(http.serve(path, note))
+    local tcp <close> = assert(http.serve(0, note))
+    for i, place in ipairs { { path }, { "127.0.0.1", tcp.port } } do
+      for n = 1, 20 do
+        local conn <close> = assert(uv.connect(table.unpack(place)))
+        conn:write(("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nevent"):format(n < 20 and "/" or "/last"))
+      end
+      patience.wait_for(function() return #texts == 20 * i and reason end)
+      assert.equal(("event"):rep(20 * i), table.concat(texts))
+      assert.equal("the client has closed the connection", reason)
+      reason = nil
+    end
+    assert.equal(path, server.path)
   end)
 
   both("is what http.proxy can pass requests on to, and WebSockets too", function()

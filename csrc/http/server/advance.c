@@ -174,7 +174,7 @@ void advance(Conn *conn) {
   if (conn->is_closed) return;
   do {
     input_take(conn);
-    while (!conn->is_closed && conn->has_more && input_is_wanted(conn)) input_receive(conn);
+    while (!conn->is_closed && (conn->has_more || conn->is_shut) && input_is_wanted(conn)) input_receive(conn);
     if (!conn->is_closed) flush(conn);
     if (!conn->is_closed && conn->answer.upgrades && !conn->is_raw) {
       upgrade(conn);
@@ -190,7 +190,11 @@ void advance_event(Conn *conn, unsigned bits) {
     conn_close(conn);
     return;
   }
-  if (bits & POLLER_HALF) conn->is_half = true;
+  if (bits & (POLLER_HALF | POLLER_SHUT)) conn->is_half = true;
+  if (bits & POLLER_SHUT) { /* as when the client of a Unix socket has closed it: its last request may be unread */
+    conn->is_shut = true;
+    poller_remove(&conn->hub->poller, &conn->item);
+  }
   if (bits & POLLER_IN) {
     if (input_is_wanted(conn)) input_receive(conn);
     else poller_want(&conn->hub->poller, &conn->item, conn->item.wanted & ~(unsigned)POLLER_IN);

@@ -137,6 +137,7 @@ typedef struct Conn {
   bool is_greeting;  /* the TLS handshake is not complete; it has the same time limit as a head */
   bool has_begun;    /* PHASE_HEAD: a byte of the head has arrived */
   bool is_half;      /* the client has closed its sending side */
+  bool is_shut;      /* nothing more can come or go: what has come is read without the poller, which would not wait */
   bool is_head;      /* the response to this request has no body, since its method is HEAD */
   bool has_body;     /* a body follows the head of this request */
   bool has_more;     /* the TLS session has bytes that were not received */

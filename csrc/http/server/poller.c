@@ -37,15 +37,17 @@ bool poller_add(Poller *poller, PollItem *item, int fd, unsigned wanted) {
 }
 
 void poller_want(Poller *poller, PollItem *item, unsigned wanted) {
-  if (item->wanted == wanted) return;
+  if (item->wanted == wanted || item->fd < 0) return;
   item->wanted = wanted;
   struct epoll_event event = event_of(item);
   (void)epoll_ctl(poller->fd, EPOLL_CTL_MOD, item->fd, &event);
 }
 
 void poller_remove(Poller *poller, PollItem *item) {
+  if (item->fd < 0) return;
   struct epoll_event event = {.events = 0};
   (void)epoll_ctl(poller->fd, EPOLL_CTL_DEL, item->fd, &event);
+  item->fd = -1;
 }
 
 int poller_wait(Poller *poller, int ms) {
@@ -55,7 +57,8 @@ int poller_wait(Poller *poller, int ms) {
 PollItem *poller_ready(Poller *poller, int i, unsigned *bits) {
   const struct epoll_event *event = &poller->ready[i];
   *bits = (event->events & EPOLLIN ? POLLER_IN : 0u) | (event->events & EPOLLOUT ? POLLER_OUT : 0u) |
-          (event->events & EPOLLRDHUP ? POLLER_HALF : 0u) | (event->events & (EPOLLERR | EPOLLHUP) ? POLLER_GONE : 0u);
+          (event->events & EPOLLRDHUP ? POLLER_HALF : 0u) | (event->events & EPOLLHUP ? POLLER_SHUT : 0u) |
+          (event->events & EPOLLERR ? POLLER_GONE : 0u);
   return (PollItem *)event->data.ptr;
 }
 
@@ -94,12 +97,14 @@ bool poller_add(Poller *poller, PollItem *item, int fd, unsigned wanted) {
 }
 
 void poller_want(Poller *poller, PollItem *item, unsigned wanted) {
+  if (item->fd < 0) return;
   item->wanted = wanted;
   poller->fds[item->at].events = events_of(wanted);
 }
 
 void poller_remove(Poller *poller, PollItem *item) {
-  poller->fds[item->at].fd = -1;
+  if (item->fd < 0) return;
+  poller->fds[item->at].fd = item->fd = -1;
   poller->items[item->at] = NULL;
 }
 
@@ -124,7 +129,8 @@ int poller_wait(Poller *poller, int ms) {
 PollItem *poller_ready(Poller *poller, int i, unsigned *bits) {
   int events = poller->fds[i].revents;
   *bits = (events & POLLIN ? POLLER_IN : 0u) | (events & POLLOUT ? POLLER_OUT : 0u) |
-          (events & POLLRDHUP ? POLLER_HALF : 0u) | (events & (POLLERR | POLLHUP | POLLNVAL) ? POLLER_GONE : 0u);
+          (events & POLLRDHUP ? POLLER_HALF : 0u) | (events & POLLHUP ? POLLER_SHUT : 0u) |
+          (events & (POLLERR | POLLNVAL) ? POLLER_GONE : 0u);
   return *bits ? poller->items[i] : NULL;
 }
 

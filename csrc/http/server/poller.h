@@ -19,12 +19,13 @@ enum {
   POLLER_IN = 1,   /* reading */
   POLLER_OUT = 2,  /* writing */
   POLLER_HALF = 4, /* the other end has closed its sending side */
-  POLLER_GONE = 8  /* the connection is broken, or both ends have closed it; always waited for */
+  POLLER_SHUT = 8, /* nothing more can come or go, but bytes that have come may be unread; always waited for */
+  POLLER_GONE = 16 /* the connection is broken; always waited for */
 };
 
 /* A watched descriptor; a field of the structure that owns it. */
 typedef struct PollItem {
-  int fd;          /* the descriptor */
+  int fd;          /* the descriptor; -1: it is not watched any more */
   unsigned wanted; /* bits that are waited for */
   size_t at;       /* poll: its index in the arrays */
 } PollItem;
@@ -50,10 +51,10 @@ void poller_close(Poller *poller);
 /* Begins to watch a descriptor; false if there is no memory. */
 bool poller_add(Poller *poller, PollItem *item, int fd, unsigned wanted);
 
-/* Changes what an item waits for; does nothing if that is the same. */
+/* Changes what an item waits for; does nothing if that is the same, or the item is not watched any more. */
 void poller_want(Poller *poller, PollItem *item, unsigned wanted);
 
-/* Stops watching. Call it before the descriptor is closed. */
+/* Stops watching, unless it has stopped. Call it before the descriptor is closed. */
 void poller_remove(Poller *poller, PollItem *item);
 
 /* Waits for at most `ms` (negative: no limit). Returns the number of results, for poller_ready. */
