@@ -548,6 +548,17 @@ describe("runnel.uv with TLS", function()
       b:close()
     end)
 
+    it("ends if the connection is closed during the handshake", function()
+      local a, b = plain_pair()
+      local started = rn.go(function() return { a:start_tls(client, { timeout = 60000 }) } end)
+      assert.is_string(b:read():take()) -- the handshake waits for an answer
+      local closed = rn.now()
+      a:close "enough"
+      assert.same({ false, "enough" }, started:take())
+      assert.is_true(rn.now() - closed < 30000)
+      b:close()
+    end)
+
     it("is refused twice, and with wrong options", function()
       local a, b = pair()
       raises("^start_tls: the connection has TLS already$", function() a:start_tls(client) end)

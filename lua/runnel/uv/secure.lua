@@ -82,19 +82,22 @@ function Layered:state() return self.inner:state() end
 
 function Layered:info() return self.inner:info() end
 
----Does a handshake; parks.
----@param handle any luv's, which nothing else reads
+---Does a handshake; parks. Ends with an error if the connection is closed meanwhile.
+---@param conn runnel.uv.Stream one that nothing else reads
 ---@param session any
 ---@param late? runnel.Channel<any> gives up when it closes; default: after 10 s
 ---@return string? err nil if the handshake is complete
 ---@return string? text that has arrived with its last bytes
 ---@return boolean? ended the other end will send nothing more
 ---@return boolean? is_late it has taken too long
-function secure.handshake(handle, session, late)
+function secure.handshake(conn, session, late)
   local alarm <close> = guard.alarm(not late and HANDSHAKE_MS or nil)
   local answers = chan(1)
-  shake(handle, session, answers)
-  local answer = alts_index({ answers, late or alarm.over }, PRIORITY)
+  conn.shaking = answers
+  shake(conn.handle, session, answers)
+  local answer, from = alts_index({ answers, late or alarm.over }, PRIORITY)
+  conn.shaking = nil
+  if not answer and from == 1 then return conn.ended end
   if not answer then return "ETIMEDOUT: the TLS handshake has not ended in time", nil, nil, true end
   return answer.why, answer.text, answer.ended
 end

@@ -93,7 +93,7 @@ function connection.secure(conn, context, late)
   if session then
     if conn.session then session = secure.layered(session, conn.session) end
     conn.session = session
-    err, text, ended, is_late = secure.handshake(conn.handle, session, late)
+    err, text, ended, is_late = secure.handshake(conn, session, late)
   end
   if err then
     err = loop.message(err, conn.name)

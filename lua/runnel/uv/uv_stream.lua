@@ -37,6 +37,7 @@ local KEPT = 64 * 1024
 ---@field drained? string the error's name for a stream that must be read on without takes
 ---@field dropped integer how many bytes of what was read have been dropped
 ---@field lost? string the error with which `input` closes then
+---@field shaking? runnel.Channel<any> of a TLS handshake that runs: closing it ends that
 ---@field by_lines? boolean it is to be read by lines
 ---@field max? integer how many bytes such a line may have
 local Stream = {}
@@ -88,6 +89,7 @@ function Stream:close(err)
   self.reading = false
   end_input(self, err)
   end_writing(self, err or "it is closed")
+  if self.shaking then self.shaking:close() end
   if not self.session then return release(self) end
   local handle = self.handle
   self.handle = nil
