@@ -97,6 +97,27 @@ describe("a proxy of runnel.http", function()
     assert.equal(0, #heads)
   end)
 
+  it("is not asked for the names, addresses and networks in noproxy", function()
+    local proxies = require "runnel.http.proxy"
+    for host, lists in pairs {
+      ["a.example.org"] = { ["a.example.org"] = true, ["x, example.org"] = true, [".org."] = true,
+        ["A.EXAMPLE.ORG"] = true, ["*"] = true,
+        [""] = false, ["b.example.org"] = false, ["ample.org"] = false, ["10.0.0.0/8"] = false },
+      ["10.1.2.3"] = { ["10.1.2.3"] = true, ["10.0.0.0/8"] = true, ["10.1.2.0/24 x"] = true, ["10.1.2.2/31"] = true,
+        ["10.1.2.3/32"] = true, ["8.0.0.0/6"] = true, ["*"] = true, ["10.1.2.4/31"] = false, ["10.1.2.0"] = false,
+        ["2.3"] = false, ["0.0.0.0/0"] = false, ["10.1.2.3/33"] = false, ["300.1.1.1/8"] = false, ["::/1"] = false,
+        ["10.0.0.0/x"] = false },
+      ["fe80::1"] = { ["fe80::1"] = true, ["fe80:0::0:1"] = true, ["fe80::/10"] = true, ["fe80::/64"] = true,
+        ["fe80::1/128"] = true, ["fe80::2"] = false, ["fe81::/16"] = false, ["fe80::/129"] = false,
+        ["fe80::1::/8"] = false, ["1:2:3:4:5:6:7:8:9/8"] = false, ["fe80/8"] = false, ["10.0.0.0/8"] = false },
+    } do
+      for list, expected in pairs(lists) do
+        local text = proxies.text("http", host, { proxy = "x", noproxy = list })
+        assert.equal(expected, text == nil, ("%s, noproxy=%q"):format(host, list))
+      end
+    end
+  end)
+
   it("is that of the environment if there is no option", function()
     local port = mirror()
     local url, heads = proxy()

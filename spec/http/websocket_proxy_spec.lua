@@ -182,10 +182,12 @@ describe("http.websocket through", function()
       ["::1"] = "0000:0000:0000:0000:0000:0000:0000:0001",
       ["1:2:3:4:5:6:7:8"] = "0001:0002:0003:0004:0005:0006:0007:0008",
       ["fe80::"] = "fe80:0000:0000:0000:0000:0000:0000:0000",
+      ["300.1.1.1"] = "300.1.1.1", -- the name of a host
       ["::ffff:1.2.3.4"] = "0000:0000:0000:0000:0000:ffff:0102:0304",
     } do
       asked[1] = nil
-      http.websocket(("ws://[%s]/"):format(address), { proxy = "socks5://127.0.0.1:" .. port })
+      local host = address:find ":" and ("[%s]"):format(address) or address
+      http.websocket(("ws://%s/"):format(host), { proxy = "socks5h://127.0.0.1:" .. port })
       assert.equal(expected, asked[1][2])
     end
   end)

@@ -1,7 +1,9 @@
 ---The proxy of a request: the option `proxy`, or what the environment names, by libcurl's rules. libcurl finds its own;
 ---this is for WebSockets, and for messages.
 
-local os = os
+local os, require = os, require
+local addresses = require "runnel.http.ip_address"
+
 local proxies = {}
 
 ---A proxy.
@@ -28,11 +30,34 @@ local function of_environment(scheme)
     or variable "ALL_PROXY"
 end
 
--- Whether a list names the host: "*", or names of hosts and domains, with commas or spaces between.
+-- Whether the first bits of two addresses are the same.
+local function is_same(a, b, bits)
+  local whole, rest = bits // 8, bits % 8
+  if #a ~= #b or whole + (rest > 0 and 1 or 0) > #a or a:sub(1, whole) ~= b:sub(1, whole) then return false end
+  return rest == 0 or (a:byte(whole + 1) ~ b:byte(whole + 1)) >> 8 - rest == 0
+end
+
+-- Whether a word is the address, or its network, as in "10.0.0.0/8".
+local function has_address(word, address)
+  local text, bits = word:match "^([^/]*)/?(%d*)"
+  local other = addresses.ipv4(text) or addresses.ipv6(text)
+  local n = tonumber(bits) or 0
+  return other and is_same(address, other, n > 0 and n or 8 * #address)
+end
+
+-- Whether a word is the host's name, or that of its domain.
+local function has_name(word, host)
+  local name = word:gsub("^%.", ""):gsub("%.$", "")
+  return host == name or host:sub(-#name - 1) == "." .. name
+end
+
+-- Whether a list names the host: "*", or names of hosts and domains, addresses and networks, with commas or spaces
+-- between.
 local function is_excepted(host, list)
+  local address = addresses.ipv4(host) or addresses.ipv6(host)
   for word in (list or ""):lower():gmatch "[^%s,]+" do
-    local name = word:gsub("^%.", ""):gsub("%.$", "")
-    if name == "*" or host == name or host:sub(-#name - 1) == "." .. name then return true end
+    if word == "*" then return true end
+    if address and has_address(word, address) or not address and has_name(word, host) then return true end
   end
   return false
 end

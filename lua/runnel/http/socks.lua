@@ -1,10 +1,12 @@
 ---Connections through a SOCKS proxy (RFC 1928, RFC 1929, and SOCKS4), as libcurl names its kinds: with socks5h and
 ---socks4a the proxy looks up the host, with socks5 and socks4 this end.
 
+local addresses = require "runnel.http.ip_address"
 local names = require "runnel.uv.hostnames"
 local readers = require "runnel.uv.reader"
 
 local pack, unpack = string.pack, string.unpack
+local ipv4 = addresses.ipv4
 
 local socks = {}
 
@@ -18,25 +20,6 @@ local REFUSALS = {
   [4] = "the host is unreachable", [5] = "the connection was refused", [6] = "it took too long",
   [7] = "it does not know this command", [8] = "it does not know this kind of address",
 }
-
--- The bytes of an IPv4 address; nil if it is none.
-local function ipv4(host)
-  local a, b, c, d = host:match "^(%d+)%.(%d+)%.(%d+)%.(%d+)$"
-  return a and pack("BBBB", a, b, c, d)
-end
-
--- The bytes of an IPv6 address.
-local function ipv6(host)
-  local function bytes(part)
-    return (part:gsub("[^:]+:?", function(group)
-      local text = group:gsub(":", "")
-      return ipv4(text) or pack(">I2", tonumber(text, 16))
-    end))
-  end
-  local front, back = host:match "^(.-)::(.*)$"
-  front, back = bytes(front or host), bytes(back or "")
-  return front .. ("\0"):rep(16 - #front - #back) .. back
-end
 
 -- The address to name to the proxy: the host itself, unless this end looks it up. SOCKS4 has only IPv4, and the host
 -- may have both.
@@ -71,10 +54,8 @@ local function ask5(conn, reader, login, host, port)
   elseif answer ~= "\5\0" then
     return nil, answer:byte() == 5 and "it accepts none of our ways to log in" or "it does not speak SOCKS5"
   end
-  local address = ipv4(host)
-  if address then address = "\1" .. address
-  elseif host:find(":", 1, true) then address = "\4" .. ipv6(host)
-  else address = "\3" .. pack("s1", host) end
+  local four, six = ipv4(host), addresses.ipv6(host)
+  local address = four and "\1" .. four or six and "\4" .. six or "\3" .. pack("s1", host)
   answer, err = exchange(conn, reader, "\5\1\0" .. address .. pack(">I2", port), 5)
   if not answer then return nil, err end
   local _, code, _, kind, first = unpack("BBBBB", answer)
