@@ -120,15 +120,16 @@ describe("http.websocket", function()
   end
 
   -- A proxy for which every host is this one. Returns it, its address, and the list of the heads that it has got.
-  local function proxy(status)
+  local function proxy(status, version)
     local heads = {}
+    version = version or "1.1"
     local conns, port = uv_stage.serve(function(conn)
       local peer = setmetatable({ conn = conn, bytes = "" }, Peer)
       local head = peer:head()
       heads[#heads + 1] = head
-      if status then return conn:write(("HTTP/1.1 %d No\r\n\r\n"):format(status)) end
+      if status then return conn:write(("HTTP/%s %d No\r\n\r\n"):format(version, status)) end
       local there <close> = assert(uv.connect("127.0.0.1", math.tointeger(head:match "^CONNECT %S+:(%d+) ")))
-      conn:write "HTTP/1.1 200 Connection established\r\n\r\n"
+      conn:write(("HTTP/%s 200 Connection established\r\n\r\n"):format(version))
       local back = rn.go(move, there, conn)
       move(conn, there)
       back:take()
@@ -147,6 +148,20 @@ describe("http.websocket", function()
       assert.equal(1, #heads)
       local start = ("^CONNECT far.invalid:%d HTTP/1.1\r\nHost: far.invalid:%d\r\n"):format(server.port, server.port)
       assert.match(start .. "Proxy%-Authorization: Basic bWU6cy9jcmV0\r\n", heads[1])
+    end)
+
+    it("may answer with HTTP/1.0, as some do, but with no other version", function()
+      local server <close> = serve(echo)
+      local function try(...)
+        local running <close>, address = proxy(...) -- luacheck: ignore 211
+        return http.websocket("ws://far.invalid:" .. server.port, { proxy = "http://" .. address })
+      end
+      assert(try(nil, "1.0")):close()
+      for _, version in ipairs { "1.2", "2" } do
+        local conn, err = try(200, version)
+        assert.is_nil(conn)
+        assert.matches("the answer is not a response of HTTP/1.1", err)
+      end
     end)
 
     it("is that of the environment, unless no_proxy names the host, or the option is empty", function()

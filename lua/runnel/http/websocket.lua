@@ -170,7 +170,7 @@ local function ask_proxy(conn, proxy, place)
   if not ok then return nil, err end
   local head, rest = read_head(conn:read())
   if not head then return nil, rest end
-  local status, wrong = handshake.read_head(head)
+  local status, wrong = handshake.read_head(head, true)
   if not status then return nil, wrong end
   if status < 200 or status > 299 then return nil, ("it has answered with status %d"):format(status) end
   if rest ~= "" then return nil, "it has sent bytes before there was a tunnel" end

@@ -35,12 +35,13 @@ end
 
 ---Parses the head of a response.
 ---@param text string without the empty line
+---@param is_proxy? boolean it is the answer of a proxy to CONNECT, which may also be of HTTP/1.0
 ---@return integer? status nil if it is not one of HTTP/1.1
 ---@return table<string, string>|string headers by name in lower case, values of one name joined with ", "; or the
 ---reason
-function handshake.read_head(text)
-  local status, rest = text:match "^HTTP/1%.1 (%d%d%d) ?[^\r\n%c]*(.*)$"
-  if not status then return nil, "the answer is not a response of HTTP/1.1" end
+function handshake.read_head(text, is_proxy)
+  local minor, status, rest = text:match "^HTTP/1%.([01]) (%d%d%d) ?[^\r\n%c]*(.*)$"
+  if not status or minor == "0" and not is_proxy then return nil, "the answer is not a response of HTTP/1.1" end
   local headers, at = {}, 1
   while at <= #rest do
     local name, value, stop = rest:match("^\r\n(" .. TOKEN .. "):([^\r\n\0]*)()%f[\r\0]", at)
