@@ -14,6 +14,7 @@ if http_stage.missing or not pcall(require, "runnel.tls.core") then
 end
 
 local http = require "runnel.http"
+local luv = require("runnel.uv.loop").uv
 local download = require "runnel.http.download"
 local is_simulation = require("runnel.core").internal.is_simulation
 
@@ -214,6 +215,20 @@ describe("http.download", function()
     end)
   end)
 
+  both("tells that a file cannot have its name, asks for it once, and leaves nothing", function()
+    with_server({ text = OLD, tag = '"1"', cut = 30000 }, function(url, path, file, asked)
+      assert(luv.fs_mkdir(path, tonumber("700", 8)))
+      http.download(url, path)
+      file.cut = nil
+      local res, err = http.download(url, path, { tries = 3 })
+      assert(luv.fs_rmdir(path))
+      assert.is_nil(res)
+      assert.matches("^" .. path:gsub("%p", "%%%0") .. ": .*directory", err)
+      assert.same({ "all", 30000 }, asked)
+      assert.same({}, { read(path .. ".part"), read(path .. ".part.state") })
+    end)
+  end)
+
   both("tells why there is no response, and leaves nothing", function()
     local path = os.tmpname()
     remove(path)
@@ -224,7 +239,6 @@ describe("http.download", function()
   end)
 
   it("leaves nothing of a file that could not be stored on the disk", function()
-    local luv = require("runnel.uv.loop").uv
     local real = luv.fs_fsync
     finally(function() luv.fs_fsync = real end)
     function luv.fs_fsync(fd, done) return real(fd, function() done "EIO: i/o error" end) end -- luacheck: ignore 122

@@ -187,15 +187,21 @@ local function write(self, pieces)
   writing.partial.is_kept, writing.is_whole = true, true
 end
 
--- The file is whole. Gives it its name; returns nil, or the error.
+-- The file is whole. Gives it its name; returns nil, or the error, after which nothing of it stays, and whether what
+-- has come is wrong.
 local function complete(self)
   local found = self.hash and self.hash:finish()
   if found ~= self.sha256 then
     forget(self)
-    return ("%s: the SHA-256 of the file is %s, and %s was expected"):format(self.place, found, self.sha256)
+    local problem = ("%s: the SHA-256 of the file is %s, and %s was expected"):format(self.place, found,
+      self.sha256)
+    return problem, true
   end
   local ok, err = os.rename(self.part, self.path)
-  if not ok then return err end
+  if not ok then
+    forget(self)
+    return ("%s: %s"):format(self.path, err)
+  end
   os.remove(self.state)
 end
 
@@ -229,8 +235,9 @@ local function try(self)
   self.total = total
   local problem, may_be_tried = write(self, pieces)
   if problem then return nil, problem, nil, may_be_tried and "later" end
-  problem = complete(self)
-  if problem then return nil, problem, nil, from > 0 and "again" end
+  local is_wrong
+  problem, is_wrong = complete(self)
+  if problem then return nil, problem, nil, is_wrong and from > 0 and "again" end
   res.bytes, res.resumed = self.size, from
   return res
 end

@@ -39,7 +39,7 @@ function save.whole(path, read)
   local bytes, err = write(partial, read)
   if not bytes then return nil, err end
   local ok, why = os.rename(name, path)
-  if not ok then return nil, why end
+  if not ok then return nil, ("%s: %s"):format(path, why) end
   partial.is_kept = true
   return bytes
 end
