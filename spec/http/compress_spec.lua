@@ -82,6 +82,7 @@ describe("http.compress", function()
     assert.same({ nil, "text/html" }, { sent({ ["content-type"] = "text/html" }, LONG)["Content-Type"],
       sent({ ["content-type"] = "text/html" }, LONG)["content-type"] })
     assert.equal('W/"a"', sent({ ETag = 'W/"a"' }, LONG).ETag)
+    assert.equal('W/"a"', sent({ ETag = { '"a"' } }, LONG).ETag) -- a list of one
   end)
 
   it("passes on what is no response: that of a WebSocket, and what the server refuses", function()
@@ -100,6 +101,8 @@ describe("http.compress", function()
       { 200, nil, { print } },
       { 200, { ["content-encoding"] = "br" }, LONG }, { 200, { ["Content-Type"] = "image/png" }, LONG },
       { 200, { ["Cache-Control"] = "public, no-transform" }, LONG },
+      { 200, { ["Cache-Control"] = { "public", "no-transform" } }, LONG },
+      { 200, { ["Content-Type"] = { "image/png" } }, LONG },
       { 200, { ["Content-Range"] = "bytes 0-9/9" }, LONG },
       { 200, { ["Content-Type"] = "application/gzip" }, channel { LONG } },
     } do

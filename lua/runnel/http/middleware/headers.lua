@@ -11,14 +11,22 @@ function headers.copy(from)
   return copy
 end
 
----The name of a header as the table has it, and its value.
+-- A list of values as one, which means the same; others as they are.
+local function joined(value)
+  if type(value) ~= "table" then return value end
+  local texts = {}
+  for i, one in ipairs(value) do texts[i] = tostring(one) end -- what is no text is an error, which the server reports
+  return table.concat(texts, ", ")
+end
+
+---The name of a header as the table has it, and its value; that of a list has commas.
 ---@param from table
 ---@param name string in lower case
 ---@return string? key
 ---@return any value
 function headers.find(from, name)
   for key, value in pairs(from) do
-    if type(key) == "string" and key:lower() == name then return key, value end
+    if type(key) == "string" and key:lower() == name then return key, joined(value) end
   end
 end
 
@@ -39,7 +47,6 @@ end
 ---@param name string
 function headers.add_vary(to, name)
   local key, value = headers.find(to, "vary")
-  if type(value) == "table" then value = table.concat(value, ", ") end
   local has_it = value and (", " .. value:lower() .. ","):find(", " .. name:lower() .. ",", 1, true)
   if has_it or value == "*" then return end
   to[key or "Vary"] = value and value .. ", " .. name or name
