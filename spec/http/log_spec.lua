@@ -68,6 +68,22 @@ describe("http.log", function()
     assert.equal("GET 200", ch:take())
   end)
 
+  it("reports once that lines are lost", function()
+    local errors = {}
+    local before = rn.on_error(function(err) errors[#errors + 1] = err end)
+    finally(function() rn.on_error(before) end)
+    local full <close> = assert(io.open("/dev/full", "w"))
+    local ch = rn.chan(1)
+    ch:close()
+    for to, pattern in pairs { [full] = "No space left on device", [ch] = "the channel is closed" } do
+      local f = log(hello, { to = to })
+      for _ = 1, 3 do assert.equal(200, (f { method = "GET", target = "/" })) end
+      assert.equal(1, #errors)
+      assert.matches("lines are lost: " .. pattern, errors[1])
+      errors = {}
+    end
+  end)
+
   it("lets no client write lines or fields of its own", function()
     local evil = "/\"\n1.1.1.1 - - \\ \r\0\27[31m\127\xff"
     for _, format in ipairs { "common", "json" } do

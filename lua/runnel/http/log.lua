@@ -91,16 +91,20 @@ end
 
 -- ---- one request ----
 
+-- Writes a line. If it is lost, raises an error, but only for the first one of several.
 local function write(self, entry)
-  local line, to = self.format(entry), self.to
+  local line, to, ok, err = self.format(entry), self.to, true, nil
   if core.is_chan(to) then
-    to:put(line)
+    ok, err = to:put(line), "the channel is closed"
   elseif io.type(to) then
-    to:write(line, "\n")
-    to:flush()
+    ok, err = to:write(line, "\n")
+    if ok then ok, err = to:flush() end
   else
     to(line)
   end
+  local was_lost = self.is_lost
+  self.is_lost = not ok
+  if not ok and not was_lost then error("lines are lost: " .. err, 0) end
 end
 
 -- Writes the line of a request.
