@@ -69,6 +69,8 @@ describe("req:form", function()
     local form = form_of("application/x-www-form-urlencoded; charset=utf-8", "a=1&b=x+y%21&a=2&c")
     assert.same({ a = "1", b = "x y!", c = "" }, form.fields)
     assert.same({ a = { "1", "2" }, b = { "x y!" }, c = { "" } }, form.lists)
+    form = form_of("application/x-www-form-urlencoded", "=5&&a==b&=&&c=d=e%3D&")
+    assert.same({ [""] = { "5", "" }, a = { "=b" }, c = { "d=e=" } }, form.lists)
   end)
 
   it("reads fields and files of a multipart form, wherever the pieces of the body are cut", function()

@@ -271,14 +271,16 @@ function late:path()
   return path == "" and "/" or decode(path)
 end
 
----An iterator over the names and values of an encoded query or form.
+---An iterator over the names and values of an encoded query or form. A name may be empty, as browsers and other servers
+---have it.
 ---@param text string
 ---@return fun(): string?, string
 function request.fields(text)
-  local next_field = text:gmatch "([^&=]+)=?([^&]*)"
+  local next_field = text:gmatch "[^&]+"
   return function()
-    local name, value = next_field()
-    if name then return decode((name:gsub("+", " "))), decode((value:gsub("+", " "))) end
+    local field = next_field()
+    local name, value = (field or ""):match "^([^=]*)=?(.*)$"
+    if field then return decode((name:gsub("+", " "))), decode((value:gsub("+", " "))) end
   end
 end
 
