@@ -645,6 +645,7 @@ describe("the client of runnel.http", function()
         ["cookies: what http.cookies"] = { cookies = true }, ["query: a table"] = { query = "x" },
         ["query: a: a string, a number or a boolean"] = { query = { a = print } },
         ["http_version: one of 1.0, 1.1, 2"] = { http_version = "3000" },
+        ["ipresolve: one of any, 4, 6 expected, got 4"] = { ipresolve = 4 },
         ["cainfo: a string without zero bytes expected"] = { cainfo = 1 },
         ["resolve: a list of strings"] = { resolve = "x" },
         ["low_speed_time: an integer of at least 0"] = { low_speed_time = 0.5 },

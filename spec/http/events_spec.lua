@@ -269,6 +269,9 @@ describe("http.events", function()
     } do
       raises(message, function() local _ = http.events("http://a/", opts) end)
     end
+    raises("events: ipresolve: one of any, 4, 6 expected", function()
+      local _ = http.events("http://a/", { ipresolve = "9" })
+    end)
     raises("events: a URL expected", function() local _ = http.events(1) end)
     raises("events: a table of options expected", function() local _ = http.events("http://a/", 1) end)
   end)

@@ -359,5 +359,11 @@ describe("req:form", function()
       req:body()
       raises("form: the body of this request has been read already", function() req:form() end)
     end)
+    with_body("application/json", "{}", function(req)
+      req:pieces():take()
+      for _, name in ipairs { "body", "json", "pieces" } do
+        raises(name .. ": the body of this request has been read already", function() local _ = req[name](req) end)
+      end
+    end)
   end)
 end)

@@ -454,6 +454,7 @@ describe("http.proxy", function()
   it("is found wrong when it is made", function()
     for _, case in ipairs {
       { "a URL such as", "ftp://a" }, { "a URL such as", "http://a:b@c/" }, { "a URL such as", "http://a/?b" },
+      { "ipresolve: one of any, 4, 6 expected", "http://a", { ipresolve = "9" } },
       { "a URL expected", 1 }, { "a table of options", "http://a", 1 }, { "unknown option \"idel\"", "http://a",
         { idel = 1 } }, { "idle: a number of milliseconds", "http://a", { idle = 0 } },
       { "keep_host: true or false", "http://a", { keep_host = 1 } }, { "on_error: a function", "http://a",

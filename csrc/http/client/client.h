@@ -284,7 +284,8 @@ void settings_apply(lua_State *L, const char *url, int at, Transfer *transfer, b
 /* Pushes the table of the default limits. */
 void settings_push_limits(lua_State *L);
 
-/* Pushes the names of the allowed libcurl options, with their kinds. */
+/* Pushes a table of the names of the allowed libcurl options: of each its kind, or the list of the names that its value
+   may have. */
 void options_push(lua_State *L);
 
 /* Sets libcurl's option of a name to the value on top of the stack; does nothing if there is none. */

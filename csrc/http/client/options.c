@@ -10,8 +10,8 @@
 
 typedef enum Kind { STRING, BOOLEAN, INTEGER, BIG_INTEGER, LIST, CHOICE } Kind;
 
-/* As in lua/runnel/http/http_options.lua. */
-static const char *const KIND_NAMES[] = {"string", "boolean", "integer", "integer", "list", "string"};
+/* As in lua/runnel/http/http_options.lua; of a CHOICE it has the names. */
+static const char *const KIND_NAMES[] = {"string", "boolean", "integer", "integer", "list"};
 
 typedef struct Choice {
   const char *name;
@@ -91,10 +91,20 @@ static const Option OPTIONS[] = {
 
 enum { NOPTIONS = sizeof OPTIONS / sizeof *OPTIONS };
 
+/* Pushes the list of the names of choices. */
+static void push_names(lua_State *L, const Choice *choices) {
+  lua_newtable(L);
+  for (lua_Integer i = 1; choices->name; choices++, i++) {
+    lua_pushstring(L, choices->name);
+    lua_rawseti(L, -2, i);
+  }
+}
+
 void options_push(lua_State *L) {
   lua_createtable(L, 0, NOPTIONS);
   for (size_t i = 0; i < NOPTIONS; i++) {
-    lua_pushstring(L, KIND_NAMES[OPTIONS[i].kind]);
+    if (OPTIONS[i].kind == CHOICE) push_names(L, OPTIONS[i].choices);
+    else lua_pushstring(L, KIND_NAMES[OPTIONS[i].kind]);
     lua_setfield(L, -2, OPTIONS[i].name);
   }
 }
@@ -132,18 +142,9 @@ void options_set_list(lua_State *L, const char *name, CURLoption option, Transfe
 static void set_choice(lua_State *L, const Option *option, Transfer *t) {
   const char *name = luaL_checkstring(L, -1);
   for (const Choice *choice = option->choices; choice->name; choice++) {
-    if (strcmp(choice->name, name) != 0) continue;
-    options_must(L, option->name, curl_easy_setopt(t->easy, option->option, choice->value));
-    return;
+    if (strcmp(choice->name, name) == 0)
+      options_must(L, option->name, curl_easy_setopt(t->easy, option->option, choice->value));
   }
-  luaL_Buffer names;
-  luaL_buffinit(L, &names);
-  for (const Choice *choice = option->choices; choice->name; choice++) {
-    if (choice != option->choices) luaL_addstring(&names, ", ");
-    luaL_addstring(&names, choice->name);
-  }
-  luaL_pushresult(&names);
-  luaL_error(L, "%s: one of %s expected, got \"%s\"", option->name, lua_tostring(L, -1), name);
 }
 
 /* The string on top of the stack names the requested codings. Leaves decompressing to libcurl if decode.c does not know

@@ -217,7 +217,14 @@ local KINDS = {
 }
 
 local function check_libcurls(name, value)
-  local kind = KINDS[lib.options[name]]
+  local choices = lib.options[name]
+  local kind = KINDS[choices]
+  if not kind then
+    for _, choice in ipairs(choices) do
+      if value == choice then return end
+    end
+    fail("%s: one of %s expected, got %s", name, table.concat(choices, ", "), check.describe(value))
+  end
   if not kind[1](value) then fail("%s: %s expected, got %s", name, kind[2], check.describe(value)) end
 end
 

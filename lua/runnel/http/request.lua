@@ -95,13 +95,10 @@ function request.end_body(self, why)
   if can_read then can_read:offer(true) end
 end
 
----The body as a string, "" if there is none; parks until it is complete. If the server ends the request before, its go
----block is cancelled. In another go block, `body` raises the reason; it also does if the response is sent before.
----@return string
-function Request:body()
-  sign.own(self, "req", "body")
+-- The whole body, for the method `what`.
+local function whole_body(self, what)
   if self.text then return self.text end
-  local parts, read = {}, request.reader(self, "body", 2)
+  local parts, read = {}, request.reader(self, what, 3)
   local piece, why = read()
   while piece do
     parts[#parts + 1] = piece
@@ -110,6 +107,15 @@ function Request:body()
   if why then error(why, 0) end
   self.text = table.concat(parts)
   return self.text
+end
+
+---The body as a string, "" if there is none; parks until it is complete. If the server ends the request before, its go
+---block is cancelled. In another go block, `body` raises the reason; it also does if the response is sent before.
+---@return string
+function Request:body()
+  sign.own(self, "req", "body")
+  local text = whole_body(self, "body")
+  return text -- no tail call: it would hide the caller's line
 end
 
 local function read_into(read, ch)
@@ -136,7 +142,7 @@ end
 ---@return string? err the reason
 function Request:json()
   sign.own(self, "req", "json")
-  return json.decode(self:body())
+  return json.decode(whole_body(self, "json"))
 end
 
 ---The fields of a form, of both kinds that browsers send; files go to a function. Parks until the body has come.

@@ -8,6 +8,7 @@
 ---Needs zlib: `make` builds the C module runnel.websocket.core where its headers are. Its sockets are
 ---those of runnel.uv, so it needs luv, too.
 
+local require = require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local connection = require "runnel.http.websocket.ws_connection"
@@ -178,15 +179,15 @@ local function ask_proxy(conn, proxy, place)
 end
 
 -- Connects to the server, or to the proxy, which makes a tunnel to it. Returns the connection; or nil and an error.
--- `attempt` holds the connection as soon as there is one.
+-- `attempt` has the contexts of TLS, and holds the connection as soon as there is one.
 local function connect(attempt, place, opts)
-  local tls = place.is_secure and not current.world and (opts.tls or true) or nil
+  local tls = place.is_secure and not current.world and attempt.tls or nil
   local path, proxy, wrong = opts.unix_socket_path, nil, nil
   if not path then proxy, wrong = proxy_of(place, opts) end
   if wrong then return nil, wrong end
   if not (proxy or path) then return socket.connect(place.host, place.port, tls and { tls = tls }) end
   local through = proxy and ("through the proxy %s: "):format(proxy.name) or ""
-  local proxy_tls = proxy and proxy.scheme == "https" and (opts.proxy_tls or true) or nil
+  local proxy_tls = proxy and proxy.scheme == "https" and attempt.proxy_tls or nil
   local conn, err = socket.connect(path or proxy.host, proxy and proxy.port, proxy_tls and { tls = proxy_tls })
   if not conn then return nil, through .. tostring(err) end
   attempt.conn = conn
@@ -224,14 +225,13 @@ local function shake_hands(attempt, place, settings, opts)
 end
 
 -- Returns the connection; or nil, an error, and the response if there is one.
-local function open(place, settings, opts)
+local function open(place, settings, opts, tls, proxy_tls)
   local limit = time_limit.new(place.authority .. ": the handshake was not complete", opts.timeout or TIMEOUT)
-  local attempt <close> = setmetatable({ conn = nil }, Attempt)
+  local attempt <close> = setmetatable({ conn = nil, tls = tls, proxy_tls = proxy_tls }, Attempt)
   local result, died = limit:call(nil, shake_hands, attempt, place, settings, opts)
   if not result then
     if timed_out.is_timeout(died) then return nil, died end
-    local wrong = tostring(died):match "connect: (tls: .*)$" -- uv.connect refuses the option
-    error(wrong and "websocket: " .. wrong or died, wrong and 3 or 0)
+    error(died, 0)
   end
   if not result[1] then return nil, result[2], result[3] end
   local conn = attempt.conn
@@ -262,6 +262,13 @@ local function check_options(opts, level)
   return opts, options.read(opts, "websocket", level)
 end
 
+-- The context of an option, made here so that wrong options are errors at the program's line.
+local function context_of(opts, name)
+  if not opts[name] or current.world then return true end
+  local context, err = require("runnel.internal.tls_options").of("client", opts[name], "websocket: " .. name, 2)
+  return context, err -- no tail call: it would hide the caller's line
+end
+
 ---Connects to a server of WebSocket. Parks until the handshake is complete.
 ---@param url string ws:// or wss://
 ---@param opts? runnel.http.WebSocketOptions|{ timeout?: number, origin?: string, tls?: true|table, proxy?:
@@ -284,7 +291,10 @@ function websocket.websocket(url, opts)
   local place, wrong = place_of(url)
   if not place then return nil, wrong end
   if opts.tls and not place.is_secure then error("websocket: tls is for wss:// URLs, and this one is ws://", 2) end
-  local conn, err, response = open(place, settings, opts)
+  local proxy_tls, conn, response
+  local tls, err = context_of(opts, "tls")
+  if tls then proxy_tls, err = context_of(opts, "proxy_tls") end
+  if proxy_tls then conn, err, response = open(place, settings, opts, tls, proxy_tls) end
   if conn then return conn end
   if type(err) == "string" and not err:find(place.authority, 1, true) then err = place.authority .. ": " .. err end
   return nil, err, response
