@@ -278,8 +278,8 @@ end
 ---`path .. ".part"`. If it fails, a later call goes on where this one has ended, unless the file has changed.
 ---@param url string http:// or https://
 ---@param path string
----@param opts? table as for http.get, and `sha256`: the checksum that the file must have; `progress`: is called with
----the number of bytes that are there, and the whole number if it is known
+---@param opts? table as for http.get, but without a default limit, and `sha256`: the checksum that the file must have;
+---`progress`: is called with the number of bytes that are there, and the whole number if it is known
 ---@return runnel.http.Response? response without its body, but with `bytes` and `resumed`
 ---@return any err why there is no file
 ---@return runnel.http.Response? failed the response, if its status is the reason

@@ -134,11 +134,11 @@ end
 ---type shows that there are no events, or after `tries` connections in a row have failed; without an error if the
 ---status is 204. Closing the channel ends the connection.
 ---@param url string http:// or https://
----@param opts? table as for request, without `url`, `timeout`, `fail` and `size`, and: `backoff`: ms before it
----reconnects, unless the server sets another time; default 1000; doubled after each failure, up to a minute; up to half
----of it, at random, is left out. `tries`: default 10; math.huge: no limit. `reconnect`: default true for GET.
----`last_id`: the id of the event after which to start. `idle`: ms without a byte after which it reconnects. `max`:
----bytes of an event; default 1048576. `buffer`: of the channel, as for rn.chan
+---@param opts? table as for request, without `url`, `timeout`, `fail`, `size`, `hints` and `certificates`, and:
+---`backoff`: ms before it reconnects, unless the server sets another time; default 1000; doubled after each failure, up
+---to a minute; up to half of it, at random, is left out. `tries`: default 10; math.huge: no limit. `reconnect`: default
+---true for GET. `last_id`: the id of the event after which to start. `idle`: ms without a byte after which it
+---reconnects. `max`: bytes of an event; default 1048576. `buffer`: of the channel, as for rn.chan
 ---@return runnel.Channel<runnel.http.Event> events
 function events.events(url, opts)
   local _, settings = options.read("events", url, opts, 2)
