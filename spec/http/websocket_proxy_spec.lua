@@ -192,6 +192,41 @@ describe("http.websocket through", function()
     end
   end)
 
+  it("http.proxy, with its options of libcurl for proxies and certificates", function()
+    local files = { ca = folder.path .. "/ca" }
+    files.cert, files.key = certificates.certify(folder, "mutual", { names = "DNS:localhost" })
+    local behind <close> = assert(http.serve(0, function(req)
+      local conn <close> = assert(req:websocket())
+      for message in conn:read() do conn:write(message) end
+    end, { tls = { cert = files.cert, key = files.key, ca = files.ca, verify = "required" } }))
+    local common = { proxy = "http://127.0.0.1:1", noproxy = "localhost", sslcert = files.cert, sslkey = files.key }
+    for name, case in pairs {
+      cainfo = { { cainfo = files.ca }, true }, insecure = { { ssl_verifypeer = false }, true },
+      untrusted = { {}, false, "certificate" }, ["through the proxy"] = { { noproxy = "" }, false, "ECONNREFUSED" },
+      ["no certificate"] = { { cainfo = files.ca, sslcert = false, sslkey = false }, false, "certificate" },
+    } do
+      local opts, reason = {}, nil
+      for _, from in ipairs { common, case[1] } do
+        for key, value in pairs(from) do opts[key] = value end
+      end
+      if opts.sslcert == false then opts.sslcert, opts.sslkey = nil, nil end
+      function opts.on_error(_, err)
+        reason = tostring(err)
+        return 502
+      end
+      local front <close> = assert(http.serve(0, http.proxy(("https://localhost:%d"):format(behind.port), opts)))
+      local conn = http.websocket(("ws://127.0.0.1:%d/"):format(front.port), { noproxy = "*" })
+      assert.equal(case[2], conn ~= nil, name)
+      if conn then
+        conn:write "hello"
+        assert.equal("hello", conn:read():take())
+        conn:close()
+      else
+        assert.match(case[3], reason, name)
+      end
+    end
+  end)
+
   for _, is_secure in ipairs { false, true } do
     it("a proxy with TLS" .. (is_secure and ", and TLS to the server in it" or ""), function()
       local server, url = serve(is_secure)

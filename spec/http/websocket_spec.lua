@@ -328,6 +328,7 @@ describe("http.websocket", function()
         ["ping: a number of milliseconds"] = { ping = "1" },
         ["deflate: true or false expected"] = { deflate = 1 },
         ["protocols: a list of names of subprotocols expected, got a string"] = { protocols = "a" },
+        ["noproxy: a string such as"] = { noproxy = {} },
         ["protocols: element 1: one of the names of subprotocols expected, got \"a b\""] = { protocols = { "a b" } },
         ["headers: the name of a header expected, got \"a b\""] = { headers = { ["a b"] = "c" } },
         ["headers: a: a string without line breaks"] = { headers = { a = "b\r\nc: d" } },

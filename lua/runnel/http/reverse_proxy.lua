@@ -196,6 +196,13 @@ local function wrong_handshake(sent, protocols)
   return sent.origin and sent.origin:find "[^!-~]" and "Origin" or nil
 end
 
+-- The settings of TLS to the other server that libcurl's options say.
+local function tls_of(libcurl)
+  local is_insecure = libcurl.ssl_verifypeer == false
+  return { insecure = is_insecure, ca = not is_insecure and libcurl.cainfo or nil, cert = libcurl.sslcert,
+    key = libcurl.sslcert and libcurl.sslkey, password = libcurl.sslcert and libcurl.keypasswd }
+end
+
 -- Passes messages on between two WebSockets. Their frames are read by both, so nothing else gets through.
 local function pass_socket(self, req, url)
   local sent, headers = req.headers, headers_of(self, req)
@@ -209,8 +216,9 @@ local function pass_socket(self, req, url)
   local other, err, response = require("runnel.http.websocket").websocket(url:gsub("^http", "ws", 1), {
     headers = headers, origin = sent.origin, protocols = protocols,
     max = self.max_message, timeout = self.settings.connect_timeout, proxy = libcurl.proxy,
-    unix_socket_path = libcurl.unix_socket_path,
-    tls = libcurl.cainfo and url:find "^https:" and { ca = libcurl.cainfo } or nil,
+    noproxy = libcurl.noproxy, unix_socket_path = libcurl.unix_socket_path,
+    tls = url:find "^https:" and tls_of(libcurl) or nil,
+    proxy_tls = libcurl.proxy_cainfo and { ca = libcurl.proxy_cainfo } or nil,
   })
   if not other then
     if not response or wrong_with(req, response.status, response.headers) then return fail(self, req, err) end

@@ -32,8 +32,8 @@ local KEY <const> = "dGhlIHNhbXBsZSBub25jZQ=="
 -- ms until the connection and its handshake are complete.
 local TIMEOUT <const> = 10000
 
-local OPTIONS = { timeout = check.kinds.ms(0), origin = true, tls = true, proxy = true, proxy_tls = true,
-  unix_socket_path = true }
+local OPTIONS = { timeout = check.kinds.ms(0), origin = true, tls = true, noproxy = true, proxy = true,
+  proxy_tls = true, unix_socket_path = true }
 for name, kind in pairs(options.KNOWN) do OPTIONS[name] = kind end
 
 ---@class runnel.http.websocket
@@ -254,6 +254,11 @@ local function check_options(opts, level)
       .. check.describe(proxy), level)
   end
   if proxy then check.no_zero(proxy, "websocket: proxy", level + 1) end
+  local exceptions = opts.noproxy
+  if exceptions ~= nil and type(exceptions) ~= "string" then
+    error("websocket: noproxy: a string such as \"localhost, 10.0.0.0/8\" expected, got " .. check.describe(exceptions),
+      level)
+  end
   local path = opts.unix_socket_path
   if path ~= nil and type(path) ~= "string" then
     error("websocket: unix_socket_path: the path of a Unix socket expected, got " .. check.describe(path), level)
@@ -272,10 +277,10 @@ end
 ---Connects to a server of WebSocket. Parks until the handshake is complete.
 ---@param url string ws:// or wss://
 ---@param opts? runnel.http.WebSocketOptions|{ timeout?: number, origin?: string, tls?: true|table, proxy?:
----string, proxy_tls?: true|table, unix_socket_path?: string } `timeout`: ms until the handshake is complete, default
----10000; `origin`: the header Origin; `tls`: as for uv.connect, for wss; `proxy`: URL of the proxy, "": none; default:
----that of the environment; `proxy_tls`: as `tls`, for a proxy with https; `unix_socket_path`: a Unix socket to connect
----to
+---string, noproxy?: string, proxy_tls?: true|table, unix_socket_path?: string } `timeout`: ms until the handshake is
+---complete, default 10000; `origin`: the header Origin; `tls`: as for uv.connect, for wss; `proxy`: URL of the proxy,
+---"": none; default: that of the environment; `noproxy`: hosts that need none; `proxy_tls`: as `tls`, for a proxy with
+---https; `unix_socket_path`: a Unix socket to connect to
 ---@return runnel.http.WebSocket? conn
 ---@return any err the reason: a string, or an error for which rn.is_timeout is true
 ---@return { status: integer, headers: table<string, string> }? response if the server has answered with a status other
