@@ -271,6 +271,25 @@ describe("the client of runnel.http", function()
       assert.matches("the end of the compressed body is missing$", err)
     end)
 
+    it("of a stream are decompressed only as far as the program takes them", function()
+      local lib, lines = require "runnel.http.curl", {}
+      for i = 1, 100000 do lines[i] = ("%d\n"):format(i) end
+      -- Some members that become much longer than what is read from the network at once, and some that do not.
+      local texts, members, sum, size = { ("x"):rep(5000000), table.concat(lines) }, {}, 0, 0
+      for i = 1, 8 do
+        local text = texts[i % 2 + 1]
+        sum, size = lib.crc32(sum, text), size + #text
+        members[i] = lib.deflater(9):deflate(text, "finish")
+      end
+      local pieces = http.stream(answering(compressed(table.concat(members))))
+      local found, all, longest = 0, 0, 0
+      for piece in pieces do
+        found, all, longest = lib.crc32(found, piece), all + #piece, math.max(longest, #piece)
+      end
+      assert.same({ size, sum }, { all, found })
+      assert.is_true(longest <= 300000, longest)
+    end)
+
     it("are errors if they are damaged, or compressed in an unknown way", function()
       local whole = gzip(TEXT)
       for _, text in ipairs { compressed("no" .. whole), compressed(whole .. "more"),

@@ -16,6 +16,14 @@ void client_ask(lua_State *L, Transfer *t, unsigned what) {
   if (is_first && client->rn->task_add(L, &client->wake) != RUNNEL_OK) client_wake(client);
 }
 
+bool transfer_waits(Transfer *t) {
+  client_lock(t->client);
+  t->no_receive = bytes_length(&t->body) >= ENOUGH;
+  bool is_paused = t->no_receive;
+  client_unlock(t->client);
+  return is_paused;
+}
+
 bool transfer_keep_body(Transfer *t, const char *from, size_t size) {
   if (t->max && (curl_off_t)size > t->max - t->received) return transfer_refuse(t, REFUSED_BODY);
   t->received += (curl_off_t)size;

@@ -135,6 +135,7 @@ typedef struct Transfer {
   bool has_body;         /* a part of the body has arrived */
   z_stream *inflater;    /* decompresses the body, owned; or NULL */
   bool is_inflated;      /* the end of the compressed bytes has arrived */
+  size_t inflated;       /* how many bytes were decompressed of a part of the body that libcurl will pass again */
   long requests;         /* how often it was sent: also for redirects, and again after a closed connection */
   curl_off_t redirected; /* how many redirects were followed */
   bool is_answered;      /* a response of at least 200 has begun since it was last sent */
@@ -214,6 +215,9 @@ static inline void transfer_allow_waste(Transfer *transfer, size_t size) {
   transfer->allowed += (curl_off_t)size * WASTE_EACH;
 }
 
+/* Whether a stream must wait until Lua has taken its bytes. */
+bool transfer_waits(Transfer *transfer);
+
 /* Takes a part of the body, decompressed. False if it is refused. */
 bool transfer_keep_body(Transfer *transfer, const char *from, size_t size);
 
@@ -227,8 +231,9 @@ static inline size_t transfer_refuse(Transfer *transfer, Refusal why) {
    the next one. */
 bool decode_begin(Transfer *transfer);
 
-/* Decompresses a part of the body. */
-bool decode_body(Transfer *transfer, const char *from, size_t size);
+/* Decompresses a part of the body: for libcurl, which wants its size. If a stream has enough for Lua meanwhile, pauses
+   it: then libcurl calls again with the same bytes. */
+size_t decode_body(Transfer *transfer, const char *from, size_t size);
 
 /* Whether the end of a compressed body is missing. */
 bool decode_is_cut(const Transfer *transfer);

@@ -40,12 +40,13 @@ bool decode_begin(Transfer *t) {
   return inflateInit2(t->inflater, ANY_FORMAT) == Z_OK || transfer_refuse(t, REFUSED_MEMORY);
 }
 
-bool decode_body(Transfer *t, const char *from, size_t size) {
+size_t decode_body(Transfer *t, const char *from, size_t size) {
   z_stream *z = t->inflater;
   char output[OUTPUT_SIZE];
-  z->next_in = (Bytef *)(uintptr_t)from; /* zlib only reads there */
-  z->avail_in = (uInt)size;
-  do {
+  bool goes_on = true;
+  z->next_in = (Bytef *)(uintptr_t)(from + t->inflated); /* zlib only reads there */
+  z->avail_in = (uInt)(size - t->inflated);
+  while (goes_on) {
     if (t->is_inflated && inflateReset(z) != Z_OK) return transfer_refuse(t, REFUSED_DAMAGED); /* a further member */
     z->next_out = (Bytef *)output;
     z->avail_out = sizeof output;
@@ -54,9 +55,15 @@ bool decode_body(Transfer *t, const char *from, size_t size) {
     if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) return transfer_refuse(t, REFUSED_DAMAGED);
     t->is_inflated = code == Z_STREAM_END;
     size_t n = sizeof output - z->avail_out;
-    if (n > 0 && !transfer_keep_body(t, output, n)) return false;
-  } while (z->avail_in > 0 || (z->avail_out == 0 && !t->is_inflated));
-  return true;
+    if (n > 0 && !transfer_keep_body(t, output, n)) return 0;
+    goes_on = z->avail_in > 0 || (z->avail_out == 0 && !t->is_inflated);
+    if (goes_on && t->is_stream && transfer_waits(t)) {
+      t->inflated = size - z->avail_in;
+      return CURL_WRITEFUNC_PAUSE;
+    }
+  }
+  t->inflated = 0;
+  return size;
 }
 
 bool decode_is_cut(const Transfer *t) { return t->inflater && !t->is_inflated; }

@@ -156,23 +156,14 @@ static bool begin_body(Transfer *t) {
   return !t->max || length <= t->max || t->inflater || transfer_refuse(t, REFUSED_BODY);
 }
 
-/* Whether a stream must wait until Lua has taken its bytes. */
-static bool waits(Transfer *t) {
-  client_lock(t->client);
-  t->no_receive = bytes_length(&t->body) >= ENOUGH;
-  bool is_paused = t->no_receive;
-  client_unlock(t->client);
-  return is_paused;
-}
-
 /* CURLOPT_WRITEFUNCTION: a part of the body. */
 static size_t on_body(char *from, size_t one, size_t size, void *data) {
   Transfer *t = (Transfer *)data;
   (void)one;
   if (!t->has_body && !begin_body(t)) return 0;
-  if (t->is_stream && waits(t)) return CURL_WRITEFUNC_PAUSE;
-  bool is_kept = t->inflater ? decode_body(t, from, size) : transfer_keep_body(t, from, size);
-  return is_kept ? size : 0;
+  if (t->is_stream && transfer_waits(t)) return CURL_WRITEFUNC_PAUSE;
+  if (t->inflater) return decode_body(t, from, size);
+  return transfer_keep_body(t, from, size) ? size : 0;
 }
 
 /* CURLOPT_READFUNCTION for Lua's upload. */
