@@ -1,5 +1,6 @@
 -- Connections of uv.connect and uv.listen with TLS. Contexts and sessions without sockets are in spec/tls_spec.lua.
 
+local patience = require "spec.support.patience"
 local rn = require "runnel"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
@@ -465,6 +466,42 @@ describe("runnel.uv with TLS", function()
       assert.equal("x", before:read():take())
       conns:close()
     end)
+  end)
+
+  it("reads no more while the other end does not read what the session answers", function()
+    local conns, port = uv.listen("127.0.0.1", 0)
+    local a = assert(uv.connect("127.0.0.1", port))
+    local b = conns:take()
+    conns:close()
+    local answered, size = 0, 300000
+    a.session = { -- one that answers everything
+      receive = function(_, bytes) return bytes end,
+      take = function()
+        answered = answered + size
+        return ("x"):rep(size)
+      end,
+      finish = function() end, state = function() return "ready" end,
+    }
+    local got = 0
+    local reading = rn.go(function()
+      for chunk in a:read() do got = got + #chunk end
+    end)
+    for _ = 1, 150 do
+      b:write "x"
+      rn.sleep(1)
+    end
+    assert.is_true(got < 150)
+    assert.is_true(a.handle:get_write_queue_size() < 3 * size)
+    local back = 0
+    local taking = rn.go(function()
+      for chunk in b:read() do back = back + #chunk end
+    end)
+    patience.wait_for(function() return got == 150 and back == answered end)
+    a.session = nil -- no end of a session will come
+    b:close()
+    reading:take()
+    a:close()
+    taking:take()
   end)
 
   describe("start_tls", function()

@@ -20,8 +20,6 @@ local function flush(handle, session)
   if bytes then handle:write(bytes) end
 end
 
-secure.flush = flush
-
 -- Reads until the handshake is complete or has failed. Then stops reading, and puts the result on the channel.
 local function shake(handle, session, answers)
   local function step(err, chunk, is_first)

@@ -22,6 +22,9 @@ local CUT = "the connection was cut: it has ended without TLS's close_notify"
 
 -- How many bytes are kept of an untaken output whose writer must not block.
 local KEPT = 64 * 1024
+-- From how many bytes of unsent answers of a TLS session on the stream does not read. Otherwise an end that asks for
+-- answers, and reads none, would fill the memory.
+local UNSENT = 64 * 1024
 
 ---@class runnel.uv.Stream: runnel.uv.Writing
 ---@field input? runnel.Channel<string> the chunks that are read, for the reader; nil if there is none
@@ -38,6 +41,7 @@ local KEPT = 64 * 1024
 ---@field dropped integer how many bytes of what was read have been dropped
 ---@field lost? string the error with which `input` closes then
 ---@field shaking? runnel.Channel<any> of a TLS handshake that runs: closing it ends that
+---@field unsent integer bytes that the TLS session has answered, and that are not sent yet
 ---@field by_lines? boolean it is to be read by lines
 ---@field max? integer how many bytes such a line may have
 local Stream = {}
@@ -115,6 +119,7 @@ end
 
 local function read(self, slot)
   self.slot, slot.stream, slot.paused, self.reading = slot, self, false, true
+  if self.unsent > UNSENT then return end -- `answer` begins
   local ok, err = self.handle:read_start(slot.on_read)
   if not ok then stop_reading(self, slot, loop.message(err, self.name)) end
 end
@@ -171,10 +176,25 @@ local function hold(held, chunk)
   end
 end
 
+-- Sends what the session answers, such as new keys.
+local function answer(self)
+  local bytes = self.session:take()
+  if not bytes then return end
+  local was_sent = self.handle:write(bytes, function()
+    local waited = self.unsent > UNSENT
+    self.unsent = self.unsent - #bytes
+    if loop.over or not (waited and self.reading and self.handle) or self.unsent > UNSENT then return end
+    read(self, self.slot)
+  end)
+  if not was_sent then return end
+  self.unsent = self.unsent + #bytes
+  if self.unsent > UNSENT then self.handle:read_stop() end
+end
+
 -- Decrypts a chunk. Returns its text, or nil; whether the input ends; and the error with which it ends.
 local function decrypt(self, chunk)
   local text, state, why = self.session:receive(chunk)
-  secure.flush(self.handle, self.session)
+  answer(self)
   return text, state, why and loop.message(why, self.name)
 end
 
@@ -370,7 +390,8 @@ local stream = { Stream = Stream, refuse = writing.refuse }
 function stream.new(handle, name, one_way)
   loop.ignore_sigpipe()
   local self = setmetatable({
-    handle = handle, name = name, one_way = one_way, reading = false, dropped = 0, over = false, is_shared = false,
+    handle = handle, name = name, one_way = one_way, reading = false, dropped = 0, unsent = 0, over = false,
+    is_shared = false,
     -- Makes room for later fields.
     input = nil, slot = nil, held = nil, ahead = nil, output = nil, ended = nil, source_error = nil,
   }, Stream)
