@@ -49,6 +49,23 @@ describe("http.within", function()
     assert.equal(200, (web.ask(server, "POST /", "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n")))
   end)
 
+  it("closes a body that the function returns too late, so that no put waits for ever", function()
+    sim.run(function()
+      local producer
+      local f = http.within(function()
+        pcall(rn.sleep, 1000)
+        local ch = rn.chan()
+        producer = rn.go(function()
+          repeat until not ch:put "x"
+          return "ended"
+        end)
+        return 200, nil, ch
+      end, { timeout = 100 })
+      assert.equal(503, (f { method = "GET", headers = {} }))
+      assert.equal("ended", producer:take())
+    end)
+  end)
+
   it("gives the function that reads pieces the reason, and counts the narrowest limit", function()
     local f = http.within(http.within(function(req)
       local ch = req:pieces()

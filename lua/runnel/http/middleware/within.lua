@@ -1,6 +1,8 @@
 ---http.within: limits for the requests of one function, which are narrower than those of the server.
 
+local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
 local refusal = require "runnel.http.refusal"
 local request = require "runnel.http.request"
 local time_limit = require "runnel.internal.time_limit"
@@ -23,7 +25,10 @@ local function limit_body(req, max)
   end)
 end
 
-local function too_late(err)
+-- Answers in place of the function. What it has returned too late, which nobody will read, is dropped.
+local function too_late(err, dropped)
+  local body = dropped and dropped[3]
+  if core.is_chan(body) then ends.drop(body) end
   if not timed_out.is_timeout(err) then error(err, 0) end
   return 503, nil, "503: the answer took too long\n"
 end
@@ -38,8 +43,8 @@ local function handle(self, req)
   end
   -- Another protocol, such as WebSocket, may take as long as it likes. The server's own limit holds until it begins.
   if not self.limit or req.can_upgrade then return refusal.call(self.f, req) end
-  local results, err = self.limit:call(nil, refusal.call, self.f, req)
-  if not results then return too_late(err) end
+  local results, err, dropped = self.limit:call(nil, refusal.call, self.f, req)
+  if not results then return too_late(err, dropped) end
   return table.unpack(results, 1, results.n)
 end
 
