@@ -92,6 +92,53 @@ describe("supervise", function()
     assert.equal(1, select(2, table.concat(log, " "):gsub("%+a", "")))
   end))
 
+  it("does not start those again that end for good just when others are to be started again", stage.within(function()
+    local starts, failed, times = {}, {}, 0
+    local function ends(name, err)
+      return function()
+        starts[#starts + 1] = name
+        rn.sleep(10)
+        if err then error(name .. " fails", 0) end
+      end
+    end
+    rn.supervise({
+      { "first", function()
+        times = times + 1
+        rn.sleep(10)
+        if times < 3 then error("first fails", 0) end
+      end, again = "error" },
+      { "never", ends("never", true), again = "never" },
+      { "error", ends "error", again = "error" },
+    }, { order = "all", ex_handler = function(err) failed[#failed + 1] = err end })
+    assert.same({ "never", "error" }, starts)
+    table.sort(failed)
+    assert.same({ "first fails", "first fails", "never fails" }, failed)
+  end))
+
+  it("does not start a child again that ends for good while another one cleans up", stage.within(function()
+    local starts, cleaned, times = 0, 0, 0
+    rn.supervise({
+      { "fails", function()
+        times = times + 1
+        rn.sleep(10)
+        if times == 1 then error("oops", 0) end
+      end, again = "error" },
+      { "once", function()
+        starts = starts + 1
+        rn.sleep(50)
+      end, again = "never" },
+      { "slow", function()
+        if times > 1 then return end
+        local _ <close> = closing(function()
+          rn.sleep(500)
+          cleaned = cleaned + 1
+        end)
+        rn.sleep(1e9)
+      end, again = "error" },
+    }, { order = "all", ex_handler = ignore })
+    if stage.is_5_4_3 then assert.same({ 1, 1 }, { starts, cleaned }) end
+  end))
+
   it("waits for the end of a child that cleans up before it starts another again", stage.within(function()
     local log = {}
     pcall(rn.supervise, {

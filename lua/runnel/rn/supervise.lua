@@ -18,7 +18,7 @@ local living = require "runnel.internal.living"
 local sign = require "runnel.internal.sign"
 local internal = core.internal
 
-local now, sleep = core.now, core.sleep
+local now, sleep, has_ended = core.now, core.sleep, internal.has_ended
 
 ---@class runnel.supervise
 local supervise = {}
@@ -143,11 +143,25 @@ function Supervisor:failed(child, err, trace)
   guard.call("the ex_handler of a supervisor", self.ex_handler, err, child.name)
 end
 
--- Ends children, the last one first, and waits for each.
+-- A child has ended by itself; `reason` is the error with which its result channel has closed, if its function did not
+-- return. Returns whether it is to be started again.
+function Supervisor:left(child, reason)
+  if reason ~= nil then child.err = reason end
+  child.block = false
+  if child.has_failed then self:failed(child, child.err, child.trace) end
+  return child.again == "always" or child.again == "error" and child.has_failed
+end
+
+-- Ends children, the last one first, and waits for each. Returns, in the order of the list, those that may be started
+-- again: not those that have meanwhile ended for good.
 function Supervisor:stop(list, reason)
+  local stopped = {}
   for i = #list, 1, -1 do
     local child = list[i]
-    if child.block then
+    local may_start = true
+    if child.block and has_ended(child.block) then
+      may_start = self:left(child, select(2, child.block:poll()))
+    elseif child.block then
       core.cancel(child.block, reason)
       self.reason = guard.join(child.block, self.caller, self.reason)
       child.block = false
@@ -155,7 +169,9 @@ function Supervisor:stop(list, reason)
         self:failed(child, child.err, child.trace)
       end
     end
+    if may_start then table.insert(stopped, 1, child) end
   end
+  return stopped
 end
 
 -- The children that are started again with this one.
@@ -185,19 +201,15 @@ function Supervisor:count(child, err)
   return setmetatable({ message = message, causes = causes }, GivenUp)
 end
 
--- A child has ended; `reason` is the error with which its result channel has closed, if its function did not return.
+-- A child has ended by itself: it is started again with its group, if it is to be.
 function Supervisor:ended(child, reason)
-  if reason ~= nil then child.err = reason end
-  local has_failed, err, trace = child.has_failed, child.err, child.trace
-  child.block = false
-  if has_failed then self:failed(child, err, trace) end
-  if child.again == "never" or child.again == "error" and not has_failed then return end
+  if not self:left(child, reason) then return end
   if now() - child.began >= self.within then child.tries = 0 end
-  local given_up = self:count(child, has_failed and err or "it has returned")
+  local given_up = self:count(child, child.has_failed and child.err or "it has returned")
   if given_up then error(given_up, 0) end
   child.tries = child.tries + 1
-  local group, pause = self:group(child), backoff.pause(self.first, child.tries)
-  self:stop(group, OTHERS_RESTART)
+  local pause = backoff.pause(self.first, child.tries)
+  local group = self:stop(self:group(child), OTHERS_RESTART)
   if self.reason ~= nil then error(self.reason, 0) end
   for _, one in ipairs(group) do
     one.restarts = one.restarts + 1
