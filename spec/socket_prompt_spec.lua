@@ -1,6 +1,7 @@
 -- runnel.prompt: Lua evaluated in a program that runs, over a socket.
 
 local rn = require "runnel"
+local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
@@ -127,6 +128,28 @@ describe("runnel.prompt", function()
     conn:shutdown()
     local text = table.concat(rn.into({}, conn:read()):take())
     assert.matches('%[1%]> 1\n%[2%]> %[3%]> "x+" … %(500000 bytes%)\n%[4%]> $', text)
+  end)
+
+  it("cancels what still waits when its client has gone, so that it takes no more values", function()
+    local jobs = rn.chan()
+    rawset(_G, "socket_prompt_jobs", jobs)
+    local function wait_for_takes(n)
+      patience.wait_for(function() return jobs:stats().takes_waiting == n end)
+    end
+    local lost <close> = assert(uv.connect(path))
+    lost:write "socket_prompt_jobs:take()\nsocket_prompt_more = 1\n"
+    wait_for_takes(1)
+    lost:close()
+    wait_for_takes(0)
+    assert.is_nil(jobs:offer "for nobody")
+    assert.is_nil(rawget(_G, "socket_prompt_more")) -- nor what comes after it
+
+    local client = connect(path)
+    client.conn:write "pcall(function() socket_prompt_jobs:take() end) return socket_prompt_jobs:take()\n"
+    wait_for_takes(1)
+    listening:close()
+    wait_for_takes(0)
+    rawset(_G, "socket_prompt_jobs", nil)
   end)
 
   it("keeps locals, last values and numbers of each client", function()

@@ -4,8 +4,9 @@
 ---    -- and from a shell: socat READLINE UNIX-CONNECT:/run/user/1000/app.sock
 ---
 ---A complete chunk runs in a go block, so `ch:take()` may wait while the program continues. Its values are printed, and
----`print` writes to the client. Chunks share the program's globals; locals last until the client disconnects. The
----commands are those of the prompt of `runnel`: `:help` lists them.
+---`print` writes to the client. A chunk that still waits when its client has gone is cancelled. Chunks share the
+---program's globals; locals last until the client disconnects. The commands are those of the prompt of `runnel`:
+---`:help` lists them.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -77,14 +78,55 @@ local function traceback(err)
   return (text:gsub("(\n\t%[%d+%]:%d+: in )function <%[%d+%]:1>$", "%1main chunk"))
 end
 
+local CHECKED = 200 -- ms between two looks at whether the client of a chunk that runs has gone
+local GONE = "the client of the prompt has gone"
+local PRIORITY = { priority = true }
+
+-- connection -> the go block in which a chunk of its client runs
+local running = setmetatable({}, { __mode = "k" })
+
+-- Whether nobody is at the other end of a connection. A client that has sent all, and still reads, is there: only the
+-- end of what it sends would not tell them apart. Writing nothing fails if nobody can read.
+local function has_gone(conn)
+  local handle = conn.handle
+  if not handle then return true end
+  local _, _, name = handle:try_write ""
+  return name == "EPIPE" or name == "ECONNRESET"
+end
+
+-- Calls a function as xpcall does, in a go block of its own, which is cancelled when the client has gone: it would take
+-- values that nobody sees. Returns whether that was so, and the results.
+local function call_for(conn, f)
+  local results, is_cancelled, port, err
+  local block = core.go(function() results = table.pack(xpcall(f, traceback)) end)
+  local _ <close> = setmetatable({}, { __close = function() core.cancel(block, GONE) end })
+  running[conn] = block
+  repeat
+    port, err = select(2, core.alts({ block, core.timeout(CHECKED) }, PRIORITY))
+    if port ~= block and has_gone(conn) then
+      is_cancelled = true
+      core.cancel(block, GONE) -- again and again, if it does not end
+    end
+  until port == block
+  running[conn] = nil
+  is_cancelled = is_cancelled or not conn.handle
+  if not results then return is_cancelled, false, core.internal.error_text(err) end
+  return is_cancelled, table.unpack(results, 1, results.n)
+end
+
 -- The interface of a client for the commands.
-local function interface(own, write, lines)
-  local tapped
+local function interface(conn, own, write, lines)
+  local tapped, ui
   local function say(text) write(text .. "\n") end
-  return {
+  local function called(is_cancelled, ...)
+    ui.is_over = is_cancelled
+    return ...
+  end
+  ui = {
     session = own, style = pretty.style(COLUMNS), print = say, complain = say,
     keys = "An empty line abandons what is incomplete.",
-    call = function(f) return xpcall(f, traceback) end,
+    is_over = false, -- what its client has typed is not run any more
+    call = function(f) return called(call_for(conn, f)) end,
     size = function() return ROWS, COLUMNS end,
     paint = function(rows) say(rows and table.concat(rows, "\n") .. "\n" or "") end,
     key = function(ms)
@@ -100,6 +142,7 @@ local function interface(own, write, lines)
       if tapped then recorder.tap(tapped, nil) end
     end,
   }
+  return ui
 end
 
 -- Runs the chunks of a text.
@@ -109,7 +152,8 @@ local function run_all(ui, texts)
     local chunk, err = own:compile(text)
     if not chunk then return ui.print(err) end
     local entry = own:note(chunk)
-    local results = table.pack(xpcall(chunk.run, traceback))
+    local results = table.pack(ui.call(chunk.run))
+    if ui.is_over then return end
     if not results[1] then
       entry.failed = true
       ui.print(results[2])
@@ -147,7 +191,7 @@ function prompt.serve(conn, env)
   setmetatable(globals, { __index = index, __newindex = _G })
   local lines = conn:lines()
   local own = session.new(globals, globals, lookup)
-  local ui = interface(own, write, lines)
+  local ui = interface(conn, own, write, lines)
   local typed = commands.new(ui)
   local _ <close> = setmetatable({}, { __close = ui.untrace })
   local read
@@ -156,7 +200,7 @@ function prompt.serve(conn, env)
   for line in lines do
     local is_command, ends, texts, err
     if not read then is_command, ends = typed:run(line) end
-    if ends then break end
+    if ends or ui.is_over then break end
     if not is_command and (read or line ~= "") then
       local held = read
       read = read or own:reader()
@@ -165,6 +209,7 @@ function prompt.serve(conn, env)
       if err ~= "incomplete" then
         read = nil
         if texts then run_all(ui, texts) else ui.print(err) end
+        if ui.is_over then break end
       end
     end
     write(read and ">> " or own:name() .. "> ", true)
@@ -230,7 +275,10 @@ function prompt.listen(path, env)
   local self = { place = path }
   function self.close()
     clients:close()
-    for conn in pairs(open) do conn:close() end
+    for conn in pairs(open) do
+      conn:close()
+      if running[conn] then core.cancel(running[conn], GONE) end
+    end
   end
   return (setmetatable(self, { __close = self.close }))
 end
