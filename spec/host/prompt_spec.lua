@@ -609,6 +609,21 @@ describe("the prompt #slow", function()
     assert.equal(dir:read "before", dir:read "after")
   end)
 
+  for what, lines in pairs {
+    ["a line"] = { "rn.after(300, os.exit, 3)" },
+    ["a line, by another thread"] = { "rn.thread(function() require 'runnel'.sleep(300) os.exit(3) end)" },
+    ["a key"] = { "rn.after(300, rn.exit, 3)", ":watch 1000" },
+  } do
+    it("restores the terminal when the program ends itself while the prompt waits for " .. what, function()
+      term = terminal.open(("stty -a >%s/before; XDG_STATE_HOME=%s %s; stty -a >%s/after"):format(
+        dir.path, dir.path, runnel, dir.path))
+      term:expect "> *$"
+      term:type(table.concat(lines, "\n") .. "\n")
+      term:expect "\n%[ended"
+      assert.equal(dir:read "before", dir:read "after")
+    end)
+  end
+
   it("continues after Ctrl-Z", function()
     term = terminal.open(("cd %s; set -m; XDG_STATE_HOME=. %s; echo stopped; fg >/dev/null"):format(dir.path, runnel))
     term:expect "> *$"

@@ -10,9 +10,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "host/prompt/output.h"
-#include "host/prompt/paste.h"
+#include "host/prompt/restore.h"
 #include "host/prompt/width.h"
-#include "port/ending.h"
 
 /* How long the terminal may take to report its width, and how often it is asked while that differs from the
    kernel's. */
@@ -203,27 +202,8 @@ static void note_continue(int signal_number) {
   continued = 1;
 }
 
-/* A signal that ends the process: restores the terminal first. */
-static void restore_and_die(int signal_number) {
-  (void)tcsetattr(STDIN_FILENO, TCSANOW, &current->before);
-  if (write(STDOUT_FILENO, PASTE_ASK_NO_MORE, strlen(PASTE_ASK_NO_MORE)) < 0) (void)0;
-  ending_by(signal_number);
-}
-
-/* Installs a handler of a signal, unless that has a handler or is ignored. */
-static void catch_signal(int signal_number, void (*handler)(int)) {
-  struct sigaction action = {.sa_handler = handler}, before;
-  sigemptyset(&action.sa_mask);
-  if (sigaction(signal_number, NULL, &before) == 0 && ending_is_default(&before)) {
-    (void)sigaction(signal_number, &action, NULL);
-  }
-}
-
 void drawing_open(Editing *ed) {
   current = ed;
-  catch_signal(SIGWINCH, note_resize);
-  catch_signal(SIGCONT, note_continue);
-  catch_signal(SIGTERM, restore_and_die);
-  catch_signal(SIGHUP, restore_and_die);
-  catch_signal(SIGQUIT, restore_and_die);
+  restore_catch(SIGWINCH, note_resize);
+  restore_catch(SIGCONT, note_continue);
 }

@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <termios.h>
 #include <wchar.h>
 
 #include "host/prompt/picture.h"
@@ -48,9 +47,8 @@ typedef struct Editing {
   size_t length;                        /* of the text, when a key was last awaited */
   int back;                             /* how many chunks back in the history the line is */
   bool interrupted;                     /* Ctrl-C ended the line */
-  char *block;           /* a paste that is a chunk of its own, with the text around it in the line; or NULL */
-  Utf8Reader reader;     /* makes characters of bytes */
-  struct termios before; /* the terminal's original state */
+  char *block;       /* a paste that is a chunk of its own, with the text around it in the line; or NULL */
+  Utf8Reader reader; /* makes characters of bytes */
 } Editing;
 
 /* The registry key of the table of functions that editor_open got. */

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -24,6 +23,7 @@
 #include "host/prompt/keys.h"
 #include "host/prompt/output.h"
 #include "host/prompt/paste.h"
+#include "host/prompt/restore.h"
 #include "host/prompt/typed.h"
 #include "host/prompt/utf8.h"
 #include "host/prompt/width.h"
@@ -65,7 +65,6 @@ bool editor_open(lua_State *L, const char *program, int handlers, bool colours) 
   const char *term = getenv("TERM");
   if (!term || !*term || strcmp(term, "dumb") == 0) return false;
   if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) (void)setlocale(LC_CTYPE, "C.UTF-8");
-  if (tcgetattr(STDIN_FILENO, &ed.before) != 0) return false;
   ed.nowhere = fopen("/dev/null", "w");
   if (!ed.nowhere) return false;
   ed.L = L;
@@ -129,6 +128,7 @@ LineEnd editor_read(lua_State *L, const EditorLine *what, bool *wants_earlier) {
   ed.length = 0;
   ed.back = 0;
   output_fresh_line();
+  (void)restore_at_end(PASTE_ASK_NO_MORE "\r\n");
   (void)el_wset(ed.el, EL_PREP_TERM, 1); /* before the prompt appears: text typed then must not be echoed */
   drawing_begin_row();
   drawing_write(PASTE_ASK);
@@ -137,6 +137,7 @@ LineEnd editor_read(lua_State *L, const EditorLine *what, bool *wants_earlier) {
   output_before(NULL);
   *wants_earlier = ed.wants_earlier;
   drawing_write(PASTE_ASK_NO_MORE);
+  restore_no_more();
   if (ed.interrupted) {
     if (!ed.shown) output_fresh_line();
     drawing_leave(&ed, "^C\r\n");

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "host/prompt/editor.h"
 #include "host/prompt/output.h"
+#include "host/prompt/restore.h"
 #include "host/runtime/call.h"
 #include "host/runtime/interrupt.h"
 #include "host/runtime/wait.h"
@@ -117,7 +118,7 @@ static void take_rest_of_key(lua_State *L, int byte) {
 static int term_key(lua_State *L) {
   lua_Number ms = luaL_checknumber(L, 1);
   struct termios before, raw;
-  bool is_terminal = tcgetattr(STDIN_FILENO, &before) == 0;
+  bool is_terminal = tcgetattr(STDIN_FILENO, &before) == 0 && restore_at_end("");
   if (is_terminal) {
     raw = before;
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
@@ -131,6 +132,7 @@ static int term_key(lua_State *L) {
   int byte = waited == WAITED_TIME ? -1 : wait_read_byte();
   if (is_terminal) take_rest_of_key(L, byte);
   if (is_terminal) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
+  restore_no_more();
   if (byte >= 0) lua_pushfstring(L, "%c", byte);
   else if (waited == WAITED_TIME) lua_pushnil(L);
   else lua_pushboolean(L, 0);
