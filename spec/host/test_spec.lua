@@ -76,6 +76,31 @@ describe("runnel test", function()
       it("one", function() rn.go(function() go_on:take() error "lost" end) end)
       it("two", function() go_on:put(true) end)
     ]], "2 successes / 0 failures / 1 error / 0 pending", { "one" } },
+    { "a test after one that has left a go block of the same function", [[
+      local function work(ch, fails)
+        ch:take()
+        if fails then error "lost" end
+      end
+      local go_on = rn.chan()
+      it("one", function() rn.go(work, go_on) end)
+      it("two", function()
+        go_on:close()
+        rn.go(work, go_on, true)
+      end)
+    ]], "1 success / 0 failures / 1 error / 0 pending", { "two" } },
+    { "an earlier test, which has left it waiting, and one that returns a value", [[
+      local go_on = rn.chan()
+      local function work()
+        if go_on:take() == "fail" then error "lost" end
+        return "well"
+      end
+      it("one", function() rn.go(work) end)
+      it("two", function() rn.go(work) end)
+      it("three", function()
+        go_on:put "go on"
+        go_on:put "fail"
+      end)
+    ]], "3 successes / 0 failures / 1 error / 0 pending", { "two" } },
     { "two go blocks of a test", [[
       it("one", function() rn.go(error, "lost") rn.go(error, "lost, too") end)
     ]], "0 successes / 0 failures / 1 error / 0 pending", { "one" } },

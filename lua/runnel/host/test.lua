@@ -18,7 +18,7 @@ local WATCHED = { file = true, describe = true, it = true }
 local handler -- the error handler that the specs have set, or nil
 
 -- The errors that nobody took and that have not been told yet.
----@type { name: string, text: string }[]
+---@type { name: string, err: any, text: string }[]
 local unheard = {}
 
 -- The go blocks that had not ended when their test did.
@@ -27,7 +27,7 @@ local left = {}
 
 local function collect(err, trace, name)
   if handler then return handler(err, trace, name) end
-  unheard[#unheard + 1] = { name = name, text = ("error in %s, which nobody took: %s\n%s"):format(name,
+  unheard[#unheard + 1] = { name = name, err = err, text = ("error in %s, which nobody took: %s\n%s"):format(name,
     internal.error_text(err), trace or "") }
 end
 
@@ -63,10 +63,17 @@ local function run_watched(run, take_errors)
   if text then error(text, 0) end
 end
 
--- The test that has left a go block of that name which has ended since; nil if there is none.
-local function whose(name)
+-- Whether a go block has ended with an error. A result is left where it is.
+local function died_of(result, err)
+  if not internal.has_ended(result) or #result > 0 then return false end
+  local _, reason = result:poll()
+  return rawequal(reason, err)
+end
+
+-- The test that has left the go block of that name which has died of the error; nil if there is none.
+local function whose(name, err)
   for i, block in ipairs(left) do
-    if block.name == name and internal.has_ended(block.result) then return table.remove(left, i).test end
+    if block.name == name and died_of(block.result, err) then return table.remove(left, i).test end
   end
 end
 
@@ -75,7 +82,7 @@ local function note_left(test)
   for _, block in ipairs(left) do known[block.result] = block end
   for _, entry in ipairs(core.ps()) do
     local result = entry.result
-    now[#now + 1] = known[result] or { result = result, name = entry.name, test = test }
+    now[#now + 1] = { result = result, name = entry.name, test = known[result] and known[result].test or test }
   end
   left = now
 end
@@ -92,7 +99,7 @@ local function watch(busted)
   local function take_errors()
     local texts = {}
     for _, one in ipairs(unheard) do
-      local test = whose(one.name)
+      local test = whose(one.name, one.err)
       if test then of_others[#of_others + 1] = { test = test, text = one.text } else texts[#texts + 1] = one.text end
     end
     unheard = {}
