@@ -162,6 +162,24 @@ describe("runnel build", function()
     assert.equal("s\th\tx\n", run("./app").out)
   end)
 
+  it("follows links to other folders, but not to one that the link is in", function()
+    run "mkdir -p www/a other"
+    write { ["www/index.html"] = "i", ["other/b.txt"] = "b", ["main.lua"] = [[
+      local rn = require "runnel"
+      print(rn.file "www/index.html", rn.file "www/a/other/b.txt", (rn.file "www/second/b.txt"))
+    ]] }
+    run "ln -s . www/self && ln -s .. www/a/up && ln -s ../../other www/a/other && ln -s ../other www/second"
+    run "ln -s ../www other/back"
+    local printed = build "main.lua --file www -o app"
+    assert.matches(", 3 files %(", printed)
+    for _, link in ipairs { "self", "a/up", "a/other/back", "second/back" } do
+      assert.is_truthy(printed:find(("\nnot inside: www/%s: the link leads to a folder that it is in\n"):format(link),
+        1, true), printed)
+    end
+    run "rm -r www other"
+    assert.equal("i\tb\tb\n", run("./app").out)
+  end)
+
   it("writes over nothing that goes inside, by whatever path, but over an older program", function()
     run "mkdir -p data && ln -s data/real link"
     local texts = { ["main.lua"] = "require 'part'", ["part.lua"] = "", ["prog"] = "", ["data/real"] = "precious" }

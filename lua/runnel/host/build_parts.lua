@@ -181,22 +181,32 @@ end
 -- Patterns that together match all names in a folder but `.` and `..`.
 local ALL = { "/*", "/.[!.]*", "/..?*" }
 
+local function is_one_of(path, folders)
+  for _, folder in ipairs(folders) do
+    if builder.is_same(path, folder) then return true end
+  end
+  return false
+end
+
 -- Adds a file; of a folder, all files below it, those whose names begin with a dot included. What is below it and no
--- file, as the lock of an editor, is noted.
-function Collector:add_path(path)
+-- file, as the lock of an editor, is noted. `above` are the folders on the way down to it.
+function Collector:add_path(path, above)
   if builder.kind(path) ~= "folder" then
     if self.files[path] then return end
     self.files[path] = true
     return self:add { kind = "file", name = path:gsub("^%./", ""), data = read(path), path = path }
   end
+  if is_one_of(path, above) then return self:note("%s: the link leads to a folder that it is in", path) end
+  above[#above + 1] = path
   local folder = path:gsub("/+$", ""):gsub("[%[%]*?\\]", "\\%0")
   for _, names in ipairs(ALL) do
     for _, one in ipairs(builder.glob(folder .. names)) do
       local kind = builder.kind(one)
-      if kind == "file" or kind == "folder" then self:add_path(one)
+      if kind == "file" or kind == "folder" then self:add_path(one, above)
       else self:note("%s: %s", one, kind and "it is neither a file nor a folder" or "the link leads nowhere") end
     end
   end
+  above[#above] = nil
 end
 
 ---Adds the files that a path or a pattern names; of a folder, all files below it. Raises if there are none.
@@ -204,7 +214,7 @@ end
 function Collector:add_files(pattern)
   local paths = builder.kind(pattern) and { pattern } or builder.glob(pattern)
   if #paths == 0 then error("--file: there is no " .. pattern, 0) end
-  for _, path in ipairs(paths) do self:add_path(path) end
+  for _, path in ipairs(paths) do self:add_path(path, {}) end
 end
 
 -- Templates of paths from the script, and from the script's folder, which LUA_PATH may lack.
