@@ -180,6 +180,22 @@ describe("runnel build", function()
     assert.equal("i\tb\tb\n", run("./app").out)
   end)
 
+  it("takes the module that the script requires, where the path begins with a computed folder", function()
+    local below = "project" .. dir.path
+    run(("mkdir -p project/lib ./%s"):format(below))
+    write { ["only.lua"] = "return 'not that of the path'", [below .. "/only.lua"] = "return 'below the script'",
+      ["project/lib/own.lua"] = "return 'lib'", ["project/main.lua"] = ([[
+        local folder = arg[0]:match "^(.*)/" or "."
+        package.path = folder .. "%s/?.lua;" .. folder .. "/lib/?.lua;none/?.lua;" .. package.path
+        print((require "only"), (require "own"))
+      ]]):format(dir.path) }
+    local expected = "below the script\tlib\n"
+    assert.equal(expected, run(runnel .. " project/main.lua").out)
+    build "project/main.lua -o program"
+    run "rm -r project"
+    assert.equal(expected, run("./program").out)
+  end)
+
   it("writes over nothing that goes inside, by whatever path, but over an older program", function()
     run "mkdir -p data && ln -s data/real link"
     local texts = { ["main.lua"] = "require 'part'", ["part.lua"] = "", ["prog"] = "", ["data/real"] = "precious" }

@@ -217,13 +217,19 @@ function Collector:add_files(pattern)
   for _, path in ipairs(paths) do self:add_path(path, {}) end
 end
 
--- Templates of paths from the script, and from the script's folder, which LUA_PATH may lack.
+-- Templates of paths from the script, and from the script's folder, which LUA_PATH may lack. What a piece follows is
+-- usually the script's folder: arg[0]:match "^(.*)/" .. "/?.lua".
 local function paths_of(text, folder)
   local before, before_c = {}, {}
   for _, template in ipairs(text:sub(1, 1) ~= "\27" and scan.scan(text).templates or {}) do
-    local list = template:find "%.so$" and before_c or before
-    if not template:find "^/" then list[#list + 1] = folder .. template end
-    list[#list + 1] = template
+    local one = template.text
+    local list = one:find "%.so$" and before_c or before
+    if template.is_piece then
+      list[#list + 1] = folder .. one:gsub("^/+", "")
+    else
+      if not one:find "^/" then list[#list + 1] = folder .. one end
+      list[#list + 1] = one
+    end
   end
   local path = table.concat(before, ";") .. ";" .. package.path
   local cpath = table.concat(before_c, ";") .. ";" .. package.cpath

@@ -71,7 +71,8 @@ end
 ---@class runnel.host.Scan
 ---@field modules { name: string, line: integer, sure: boolean }[] `sure`: by a plain call of require
 ---@field computed integer[] lines where a name is computed, and so not known
----@field templates string[] parts of paths for modules, such as "lib/?.lua"
+---@field templates { text: string, is_piece: boolean }[] of paths for modules, such as "lib/?.lua"; a piece follows
+---`..`, so that its beginning is not known
 ---@field words table<string, true> names of fields, and strings
 
 ---@param source string
@@ -113,7 +114,10 @@ function scan.scan(source)
     if token.kind == "string" then
       found.words[token.text] = true
       if token.text:find "%?%.lua" or token.text:find "%?/init%.lua" or token.text:find "%?%.so" then
-        for template in token.text:gmatch "[^;]+" do found.templates[#found.templates + 1] = template end
+        local is_piece = is(i - 1, ".") and is(i - 2, ".")
+        for at, template in token.text:gmatch "()([^;]+)" do
+          table.insert(found.templates, { text = template, is_piece = is_piece and at == 1 })
+        end
       end
     elseif token.kind == "name" then
       if is(i - 1, ".") or is(i - 1, ":") or is(i + 1, "=") then found.words[token.text] = true end
