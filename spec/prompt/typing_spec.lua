@@ -363,3 +363,19 @@ end, save = function(n) got[#got + 1] = n end, "numbers > one > save" })
     assert.matches("^stage lines %(function: ", missing[1])
   end)
 end)
+
+describe("Tab in the names of files", function()
+  local function typed(line, names)
+    return complete({ session = session_of(), files = function() return names end }, line, "")
+  end
+
+  it("inserts whole characters only", function()
+    local inserted, list = typed(":load ", { "ä.lua", "ö.lua" })
+    assert.equal("", inserted)
+    assert.same({ "ä.lua", "ö.lua" }, list)
+    assert.equal("_", (typed(":load a", { "a_ä.lua", "a_ö.lua" })))
+    assert.equal("ä.lua", (typed(":load ", { "ä.lua", "ä.lua.old" })))
+    assert.equal("", (typed(":load ", { "\x81\x80", "\x81\x82" }))) -- no UTF-8
+    assert.equal("", (typed(":load ", { "", "\x81\x82" })))
+  end)
+end)

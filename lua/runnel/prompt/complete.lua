@@ -21,6 +21,12 @@ local function candidates(start)
   end
 end
 
+-- Whether the first n bytes of a text end within a character of UTF-8.
+local function ends_within(text, n)
+  local next_byte = text:byte(n + 1)
+  return next_byte ~= nil and next_byte >= 0x80 and next_byte < 0xC0
+end
+
 -- Returns the text to insert, and the candidates to show if there are several.
 local function choose(list, start)
   if #list == 0 then return "" end
@@ -28,6 +34,9 @@ local function choose(list, start)
   local prefix = list[1][1]
   for _, entry in ipairs(list) do
     while entry[1]:sub(1, #prefix) ~= prefix do prefix = prefix:sub(1, -2) end
+  end
+  for _, entry in ipairs(list) do
+    while #prefix > 0 and ends_within(entry[1], #prefix) do prefix = prefix:sub(1, -2) end
   end
   local rest = prefix:sub(#start + 1)
   if #list == 1 or rest ~= "" then return rest end
