@@ -5,6 +5,7 @@
 
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
+local classes = require "runnel.internal.class"
 local current = require "runnel.internal.world"
 local decimal = require "runnel.internal.decimal"
 local short = require "runnel.internal.short"
@@ -161,7 +162,6 @@ end
 
 ---@class runnel.Counter: runnel.internal.Instrument
 local Counter = { __name = "counter", __sign = "c" }
-Counter.__index = Counter
 
 ---Counts. Never parks.
 ---@param n? number of at least 0; default 1
@@ -176,7 +176,6 @@ end
 
 ---@class runnel.Gauge: runnel.internal.Instrument
 local Gauge = { __name = "gauge", __sign = "g" }
-Gauge.__index = Gauge
 
 ---The number is this now.
 ---@param value number
@@ -209,7 +208,6 @@ end
 
 ---@class runnel.Histogram: runnel.internal.Instrument
 local Histogram = { __name = "histogram", __sign = "h" }
-Histogram.__index = Histogram
 
 -- The number of the bucket of a value: the first whose bound is not less.
 local function bucket_of(bounds, value)
@@ -410,5 +408,9 @@ end
 ---What OpenTelemetry calls a unit.
 ---@type table<string, string>
 instruments.units = UNITS
+
+classes.finish(Counter)
+classes.finish(Gauge)
+classes.finish(Histogram)
 
 return instruments

@@ -1,6 +1,7 @@
 ---The error of what has exceeded the limit that an option sets, such as `timeout`. rn.is_timeout recognizes it.
 
 local core = require "runnel.core"
+local class = require "runnel.internal.class"
 local decimal = require "runnel.internal.decimal"
 local sign = require "runnel.internal.sign"
 
@@ -17,7 +18,6 @@ local TimedOut = { code = "timeout", __name = "timeout error" }
 for name, method in pairs(string) do
   TimedOut[name] = function(self, ...) return method(tostring(self), ...) end
 end
-TimedOut.__index = TimedOut
 
 function TimedOut:__tostring() return self.message end
 
@@ -73,5 +73,7 @@ function timed_out.raise(err)
   local _, text = pcall(core.internal.raise, err.message)
   error(timed_out.new(text), 0)
 end
+
+class.finish(TimedOut)
 
 return timed_out

@@ -7,6 +7,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local class = require "runnel.internal.class"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local sign = require "runnel.internal.sign"
@@ -24,7 +25,6 @@ local latest = {}
 ---@field package reason any the error with which it has closed
 ---@field package unclaimed? runnel.Channel<any> has that error if there was no tap to pass it on to
 local Latest = { __sign = "latest", __name = "runnel.latest" }
-Latest.__index = Latest
 
 -- The taps, without those that were closed.
 local function open_taps(self)
@@ -102,5 +102,7 @@ function Latest:tap(to)
   end
   return to
 end
+
+class.finish(Latest)
 
 return latest

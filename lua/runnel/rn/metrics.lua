@@ -8,6 +8,7 @@
 local collectgarbage, os, require = collectgarbage, os, require
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
+local class = require "runnel.internal.class"
 local exposition = require "runnel.internal.metrics_text"
 local instruments = require "runnel.internal.instruments"
 local living = require "runnel.internal.living"
@@ -39,7 +40,6 @@ local metrics = {}
 ---timers and drivers, because go blocks computed
 ---@field blocked number ms that the thread was blocked elsewhere, as in a system call of os.execute
 local Metrics = {}
-Metrics.__index = Metrics
 Metrics.__sign = "m"
 
 ---All channels of a name.
@@ -342,5 +342,7 @@ function Metrics:answer()
   sign.own(self, "m", "answer")
   return 200, { ["Content-Type"] = exposition.TYPE }, self:text()
 end
+
+class.finish(Metrics)
 
 return metrics

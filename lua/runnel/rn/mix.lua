@@ -10,6 +10,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local class = require "runnel.internal.class"
 local ends = require "runnel.internal.ends"
 local gathering = require "runnel.workers.gathering"
 local guard = require "runnel.internal.guard"
@@ -30,7 +31,6 @@ local chan = core.chan
 ---@field changed boolean inputs, states or mode have changed since the go block last looked
 ---@field change runnel.Channel<any> wakes the go block after a change
 local Mix = {}
-Mix.__index = Mix
 Mix.__sign = "m"
 Mix.__name = "runnel.mix"
 
@@ -226,5 +226,7 @@ function mix.solo_mode(m, mode)
 end
 
 for _, name in ipairs { "admix", "unmix", "unmix_all", "toggle", "solo_mode" } do Mix[name] = mix[name] end
+
+class.finish(Mix)
 
 return mix

@@ -8,6 +8,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local class = require "runnel.internal.class"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local internal = core.internal
@@ -31,7 +32,6 @@ local PRIORITY = { priority = true }
 ---@field reason any the error with which it closed
 ---@field unclaimed? runnel.Channel<any> has that error if there was no tap to pass it on to
 local Mult = {}
-Mult.__index = Mult
 Mult.__sign = "m"
 Mult.__name = "runnel.mult"
 
@@ -266,5 +266,7 @@ function mult.untap_all(m)
 end
 
 Mult.tap, Mult.untap, Mult.untap_all = mult.tap, mult.untap, mult.untap_all
+
+class.finish(Mult)
 
 return mult

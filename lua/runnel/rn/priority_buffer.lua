@@ -1,9 +1,9 @@
 ---priority_buffer: a buffer policy from which the least value leaves first. It is a binary heap.
 
 local check = require "runnel.internal.check"
+local class = require "runnel.internal.class"
 
 local PriorityBuffer = {}
-PriorityBuffer.__index = PriorityBuffer
 PriorityBuffer.__name = "priority_buffer"
 
 function PriorityBuffer:full() return self.n >= self.limit end
@@ -60,5 +60,7 @@ local function priority_buffer(n, less)
   check.callable_or_nil(less, "priority_buffer: less")
   return setmetatable({ limit = n, less = less or less_than, heap = {}, n = 0, seq = 0 }, PriorityBuffer)
 end
+
+class.finish(PriorityBuffer)
 
 return { priority_buffer = priority_buffer }

@@ -9,6 +9,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local class = require "runnel.internal.class"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local mult = require "runnel.rn.mult"
@@ -30,7 +31,6 @@ local take, offer = internal.moving.take, core.methods.offer
 ---@field unsub fun(self: runnel.Pub, topic: any, ch: runnel.Channel<any>)
 ---@field unsub_all fun(self: runnel.Pub, topic?: any)
 local Pub = {}
-Pub.__index = Pub
 Pub.__sign = "p"
 Pub.__name = "runnel.pub"
 
@@ -191,5 +191,7 @@ function pub.unsub_all(p, topic)
 end
 
 for _, name in ipairs { "sub", "unsub", "unsub_all" } do Pub[name] = pub[name] end
+
+class.finish(Pub)
 
 return pub

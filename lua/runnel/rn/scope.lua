@@ -13,6 +13,7 @@
 local require = require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local class = require "runnel.internal.class"
 local living = require "runnel.internal.living"
 local more = require "runnel.internal.errors.more"
 local sign = require "runnel.internal.sign"
@@ -50,7 +51,6 @@ local UNCOUNTED = "not enough memory: a go block of the scope ended before its g
 ---@field package timers { n: integer, [integer]: runnel.Timer }|false those of s:after, in the order in which they were
 ---made, as long as they are not collected
 local Scope = {}
-Scope.__index = Scope
 Scope.__sign = "s"
 Scope.__name = "scope"
 
@@ -179,9 +179,9 @@ end
 
 -- ---- starting ----
 
-local function start(s, class, f, ...)
+local function start(s, of, f, ...)
   local number = s.started + 1
-  local guard = setmetatable({ scope = s, number = number, ok = false }, class)
+  local guard = setmetatable({ scope = s, number = number, ok = false }, of)
   s.members[number] = false -- makes room, so that storing the result below cannot fail
   local result = core.go(internal.guarded, guard, f, ...)
   s.members[number] = result
@@ -369,5 +369,7 @@ function scopes.scope(f, opts)
 end
 
 scopes.is_timeout = timed_out.is_timeout
+
+class.finish(Scope)
 
 return scopes

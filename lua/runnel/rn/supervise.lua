@@ -12,6 +12,7 @@
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
+local class = require "runnel.internal.class"
 local decimal = require "runnel.internal.decimal"
 local guard = require "runnel.internal.guard"
 local living = require "runnel.internal.living"
@@ -90,7 +91,6 @@ living.supervisors = supervisors
 ---@field message string
 ---@field causes { name: string, err: any }[] why children were started again, the last ones, oldest first
 local GivenUp = { code = "restarts", __name = "supervisor that has given up" }
-GivenUp.__index = GivenUp
 
 function GivenUp:__tostring() return self.message end
 
@@ -312,5 +312,7 @@ function supervise.supervise(children, opts)
   if is_cancelled then err = self.reason end
   if not ok then error(err, 0) end
 end
+
+class.finish(GivenUp)
 
 return supervise

@@ -2,6 +2,7 @@
 ---same name are one node with a count. Counting starts with the first call, since it costs time.
 
 local core = require "runnel.core"
+local class = require "runnel.internal.class"
 local forms = require "runnel.tracing.graph_forms"
 local in_parts = require "runnel.tracing.in_parts"
 local recorder = core.internal.trace
@@ -267,7 +268,6 @@ end
 -- ---- the graph ----
 
 local Graph = {} -- the metatable of graphs
-Graph.__index = Graph
 Graph.__sign = "g"
 
 local holding = false
@@ -325,5 +325,7 @@ for name, form in pairs(graph.forms) do
     return form(g)
   end
 end
+
+class.finish(Graph)
 
 return graph

@@ -44,11 +44,12 @@ end
 ---@field package what string what has failed, as in "another job of the pmap"
 ---@field package list { err: any, traceback: string? }[]
 local Others = {}
-Others.__index = Others
+
+local META = { __index = Others } -- apart from its methods: see internal/class.lua
 
 ---@param what string
 ---@return runnel.internal.Others
-function more.others(what) return setmetatable({ what = what, list = {} }, Others) end
+function more.others(what) return setmetatable({ what = what, list = {} }, META) end
 
 ---@param err any
 ---@param traceback? string
