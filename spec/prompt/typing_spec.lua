@@ -1,5 +1,6 @@
 -- What a prompt does with a chunk while it is typed: colours, blanks, hints; without a terminal.
 
+local commands = require "runnel.prompt.commands"
 local complete = require "runnel.prompt.complete"
 local describing = require "runnel.prompt.describe"
 local doc = require "runnel.prompt.doc"
@@ -377,5 +378,21 @@ describe("Tab in the names of files", function()
     assert.equal("ä.lua", (typed(":load ", { "ä.lua", "ä.lua.old" })))
     assert.equal("", (typed(":load ", { "\x81\x80", "\x81\x82" }))) -- no UTF-8
     assert.equal("", (typed(":load ", { "", "\x81\x82" })))
+  end)
+end)
+
+describe(":save", function()
+  it("says when the file could not be written, and leaves none behind", function()
+    local said, removed, open, remove = {}, {}, io.open, os.remove
+    local file = { write = function() return nil, "No space left on device" end, close = function() return true end }
+    local function say(text) said[#said + 1] = text end
+    local ui = { session = session_of(), print = say, complain = say }
+    io.open = function(_, mode) return mode == "w" and file or nil end -- luacheck: ignore 122
+    os.remove = function(path) removed[#removed + 1] = path end -- luacheck: ignore 122
+    local ok, err = pcall(function() commands.new(ui):run ":save full.lua" end)
+    io.open, os.remove = open, remove -- luacheck: ignore 122
+    assert(ok, err)
+    assert.same({ "full.lua: No space left on device" }, said)
+    assert.same({ "full.lua" }, removed)
   end)
 end)

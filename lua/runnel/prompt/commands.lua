@@ -419,10 +419,11 @@ local function write_file(path, text)
   end
   local file, err = io.open(path, "w")
   if not file then return fail("%s", err) end
-  file:write(text)
-  local ok
-  ok, err = file:close()
-  if not ok then fail("%s: %s", path, err) end
+  local written, problem = file:write(text)
+  local closed, late = file:close()
+  if written and closed then return end
+  os.remove(path)
+  fail("%s: %s", path, problem or late)
 end
 
 -- Writes the current flow.
