@@ -31,6 +31,27 @@ describe("an error object whose __tostring raises", function()
     assert.equal("(error object whose text cannot be made: table)", text_of(odd))
   end)
 
+  it("is no Ctrl-C, whatever that error says before the word", stage.within(function()
+    local ok, err = pcall(function()
+      rn.go(error, setmetatable({}, { __tostring = function() error("the upload was interrupted!", 0) end }))
+      local reported = rn.chan(1)
+      local before = rn.on_error(function(err) reported:put(require("runnel.core").internal.error_text(err)) end)
+      rn.sleep(6000)
+      rn.on_error(before)
+      return reported:take()
+    end)
+    assert.equal("(error object whose text cannot be made: the upload was interrupted!)", err)
+    assert.is_true(ok)
+    local is_interrupt = require("runnel.core").internal.is_interrupt
+    for _, yes in ipairs { "interrupted!", "job.lua:3: interrupted!", "[1]:10: interrupted!" } do
+      assert.is_true(is_interrupt(yes), yes)
+    end
+    for _, no in ipairs { "was interrupted!", "a: interrupted!", ":: interrupted!", ": interrupted!", "3: interrupted!",
+      "interrupted!!", "interrupted", "", " interrupted!", "x:3:interrupted!", {} } do
+      assert.is_false(is_interrupt(no), tostring(no))
+    end
+  end))
+
   it("is told in the error of a late job of rn.pmap, whose other jobs go on", stage.within(function()
     local errors = {}
     local function job(n)

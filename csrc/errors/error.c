@@ -1,6 +1,7 @@
 /* error.c: see error.h. */
 #include "errors/error.h"
 
+#include <ctype.h>
 #include <lauxlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -243,11 +244,21 @@ static void interrupt_again(lua_State *L, lua_Debug *ar) {
   luaL_error(L, "interrupted!");
 }
 
-bool error_defer_interrupt(lua_State *L) {
-  static const char text[] = "interrupted!"; /* behind the position, if the hook has added one */
+bool error_is_interrupt(lua_State *L, int at) {
+  static const char text[] = "interrupted!";
   size_t size, end = sizeof text - 1;
-  const char *err = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &size) : NULL;
-  bool is_interrupt = err && size >= end && memcmp(err + size - end, text, end) == 0;
+  const char *err = lua_type(L, at) == LUA_TSTRING ? lua_tolstring(L, at, &size) : NULL;
+  if (!err || size < end || memcmp(err + size - end, text, end) != 0) return false;
+  size -= end;
+  if (size == 0) return true;
+  if (size < 4 || memcmp(err + size - 2, ": ", 2) != 0) return false;
+  size_t digits = size - 2; /* where those of the line begin */
+  while (digits > 0 && isdigit((unsigned char)err[digits - 1])) digits--;
+  return digits > 0 && digits < size - 2 && err[digits - 1] == ':';
+}
+
+bool error_defer_interrupt(lua_State *L) {
+  bool is_interrupt = error_is_interrupt(L, -1);
   /* Not at a return: that of the loop would raise it where it cannot go to the program. */
   if (is_interrupt) lua_sethook(L, interrupt_again, LUA_MASKCALL | LUA_MASKCOUNT, 1);
   return is_interrupt;

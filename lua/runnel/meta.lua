@@ -1044,6 +1044,11 @@ function core.internal.close_fed(fed, reason) end
 ---@return boolean
 function core.internal.is_cancelled(err) end
 
+---Whether an error is that of Ctrl-C, with its position or without.
+---@param err any
+---@return boolean
+function core.internal.is_interrupt(err) end
+
 ---Operations for the library's own go blocks. Any number of them may wait on a channel. They let other go blocks run
 ---after each 128 values without a wait.
 ---How merge and mix take from many channels (lua/runnel/workers/gathering.lua).

@@ -3,6 +3,7 @@
 #include "blocks/go.h"
 #include "blocks/park.h"
 #include "channels/alt.h"
+#include "errors/error.h"
 #include "errors/leaks.h"
 #include "errors/origin.h"
 #include "lifetimes/root.h"
@@ -99,6 +100,13 @@ static int internal_guarded(lua_State *L) {
   lua_toclose(L, 1);
   lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, guarded_returned);
   return guarded_returned(L, LUA_OK, 0);
+}
+
+/* is_interrupt(err) -> whether err is Ctrl-C's */
+static int internal_is_interrupt(lua_State *L) {
+  lua_settop(L, 1);
+  lua_pushboolean(L, error_is_interrupt(L, 1));
+  return 1;
 }
 
 /* is_cancelled(err) -> whether err is the running go block's cancellation */
@@ -226,6 +234,7 @@ void lua_internal_go_open(lua_State *L) {
       {"has_ended", internal_has_ended},
       {"is_cancellation", internal_is_cancellation},
       {"is_cancelled", internal_is_cancelled},
+      {"is_interrupt", internal_is_interrupt},
       {"join", internal_join},
       {"leaks", internal_leaks},
       {"origin", internal_origin},

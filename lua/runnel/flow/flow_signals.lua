@@ -16,7 +16,7 @@ local function is_main() return not (internal.self "wait" or living.prompt) end
 function signals.wait(wait, drain)
   if not is_main() then return wait() end
   local ok, err = pcall(wait)
-  if not ok and type(err) == "string" and err:find "interrupted!$" then
+  if not ok and internal.is_interrupt(err) then
     drain()
     ok, err = pcall(wait)
   end

@@ -6,7 +6,7 @@ local core = require "runnel.core"
 local current = require "runnel.internal.world"
 local schedules = require "runnel.search.schedules"
 local story = require "runnel.search.explore_story"
-local explorer, now = core.internal.explore, core.now
+local explorer, now, is_interrupt = core.internal.explore, core.now, core.internal.is_interrupt
 local recorder = core.internal.trace
 
 local FIRST, RANDOM, PRIORITIES = 0, 1, 2 -- Strategy in sim/explore.h
@@ -79,9 +79,6 @@ local function kind_of(err)
   return KINDS[word] and word or "error"
 end
 
--- Whether an error is Ctrl-C's, which ends the search.
-local function is_interrupt(err) return type(err) == "string" and err:find "interrupted!$" ~= nil end
-
 -- Runs f once. Returns nil on success, "long" if the run was given up, "asleep" if that was since it is equivalent to
 -- another one, or the kind of failure and the error.
 ---@return string? kind
@@ -93,7 +90,7 @@ function Search:run(prefix, strategy, seed, changes)
   local ok, elapsed, err, at, before, found = current.run(self.seen, explorer.run, self.explorer, self.f, self.leaks,
     prefix, strategy, seed, changes, self.deadline)
   self.elapsed = elapsed
-  if is_interrupt(err) then error(err, 0) end
+  if is_interrupt(err) then error(err, 0) end -- which ends the search
   if at then not_the_same("at choice %d there %s, before %s", at, found, before:match "%d+") end
   if ok == nil then return self.shares and select(2, explorer.shared(self.explorer)) and "asleep" or "long" end
   if self.heard then return "error", self.heard.err end
