@@ -6,6 +6,8 @@
    has closed its result channel while it lived: then the table has it. */
 #include "core/attr.h"
 
+#include <lauxlib.h>
+
 const char chan_tag = 'c';
 
 bool attr_push_table(lua_State *L, int at) {
@@ -76,9 +78,27 @@ int attr_push_reason(lua_State *L, const Chan *ch, int at) {
   return 1;
 }
 
+static bool is_control(char c) { return (unsigned char)c < ' ' || c == 0x7F; }
+
+void attr_push_shown(lua_State *L, int i) {
+  size_t size, at = 0;
+  const char *name = lua_tolstring(L, i, &size);
+  while (at < size && !is_control(name[at])) at++;
+  if (LIKELY(at == size)) {
+    lua_pushvalue(L, i);
+    return;
+  }
+  luaL_Buffer b;
+  char *line = luaL_buffinitsize(L, &b, size);
+  for (at = 0; at < size; at++) line[at] = is_control(name[at]) ? '?' : name[at];
+  luaL_pushresultsize(&b, size);
+}
+
 void attr_push_name(lua_State *L, const Chan *ch, int at) {
   attr_push(L, at, ATTR_NAME);
   if (lua_type(L, -1) == LUA_TSTRING) {
+    attr_push_shown(L, lua_gettop(L));
+    lua_replace(L, -2);
     lua_pushfstring(L, "chan: %s", lua_tostring(L, -1));
   } else {
     lua_pushfstring(L, "chan: #%I", (LUAI_UACINT)ch->id);

@@ -32,6 +32,10 @@ void attr_push(lua_State *L, int at, Attr key);
 /* Sets an attribute to the value on top of L, which is popped. May raise. */
 void attr_set(lua_State *L, int at, Attr key);
 
+/* Pushes the text at index `i`, a name, for a message or a terminal: in one line, with a ? in place of each control
+   character. May raise, but not if there is none. */
+void attr_push_shown(lua_State *L, int i);
+
 /* Pushes the channel's name for messages: "chan: jobs", or "chan: #12" without a name. May raise. */
 void attr_push_name(lua_State *L, const Chan *ch, int at);
 

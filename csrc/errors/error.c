@@ -200,8 +200,10 @@ static int report(lua_State *L) {
   }
   lua_settop(L, 3);
   error_push_text(L, 1);
-  const char *where = luaL_tolstring(L, 3, NULL), *message = lua_tostring(L, -2);
-  write_error(L, message, where, lua_isstring(L, 2) ? lua_tostring(L, 2) : NULL);
+  const char *message = lua_tostring(L, -1);
+  (void)luaL_tolstring(L, 3, NULL);
+  attr_push_shown(L, lua_gettop(L));
+  write_error(L, message, lua_tostring(L, -1), lua_isstring(L, 2) ? lua_tostring(L, 2) : NULL);
   return 0;
 }
 

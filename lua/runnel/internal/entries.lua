@@ -71,13 +71,15 @@ function entries.holder(entry)
     holder.operation == "take" and "taken" or "put", who)
 end
 
----A go block as a line, with its place: "#7 (worker): take on chan: jobs at worker.lua:7".
+---A go block as one line, with its place: "#7 (worker): take on chan: jobs at worker.lua:7".
 ---@param entry table
 ---@param is_timed? boolean
 ---@return string
 function entries.line(entry, is_timed)
   local where = entry.where and " at " .. entry.where or ""
-  return ("#%d (%s): %s%s%s"):format(entry.id, entry.name, entries.doing(entry, is_timed), where, entries.holder(entry))
+  local line = ("#%d (%s): %s%s%s"):format(entry.id, entry.name, entries.doing(entry, is_timed), where,
+    entries.holder(entry))
+  return (line:gsub("%c", "?")) -- of names
 end
 
 ---Go blocks, a line each, with a newline before each.

@@ -63,19 +63,26 @@ function width.pad(text, columns, right)
   return right and blanks .. text or text .. blanks
 end
 
+---A text in one line, with a ? in place of each control character: of a name, which may have any.
+---@param text string
+---@return string
+function width.plain(text) return (text:gsub("%c", "?")) end
+
+local function text_of(cell) return width.plain(tostring(cell)) end
+
 ---The rows of a table as lines, each column as wide as its widest cell.
----@param rows any[][] cells are shown by tostring
+---@param rows any[][] cells are shown by tostring, without control characters
 ---@param right table<integer, boolean> the columns that are aligned to the right
 ---@param most? integer columns of the screen; longer lines are cut
 ---@return string[] lines
 function width.columns(rows, right, most)
   local widths, lines = {}, {}
   for _, row in ipairs(rows) do
-    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, width.of(tostring(cell))) end
+    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, width.of(text_of(cell))) end
   end
   for n, row in ipairs(rows) do
     local cells = {}
-    for i, cell in ipairs(row) do cells[i] = width.pad(tostring(cell), widths[i], right[i]) end
+    for i, cell in ipairs(row) do cells[i] = width.pad(text_of(cell), widths[i], right[i]) end
     local line = table.concat(cells, "  "):gsub("%s+$", "")
     lines[n] = most and width.cut(line, most) or line
   end

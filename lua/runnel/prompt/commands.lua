@@ -378,7 +378,7 @@ end
 function command.bt(ui, rest)
   local entry = find_block(rest, "bt")
   local co = core.internal.coroutine_of(entry.result)
-  ui.print(("#%d (%s), %s"):format(entry.id, entry.name, entry.state))
+  ui.print(width.plain(("#%d (%s), %s"):format(entry.id, entry.name, entry.state)))
   if co then ui.print(debug.traceback(co)) end
 end
 

@@ -125,11 +125,12 @@ function forms.text(g)
   local function say(edge, other, arrow)
     local node = by_key[other]
     local lines = lines_of(node)
-    return table.concat({ arrow, amount(edge), arrow, lines[1], bar(node) or "", lines[2] or "" }, " "):gsub(" +", " ")
+    local name = width.plain(lines[1])
+    return table.concat({ arrow, amount(edge), arrow, name, bar(node) or "", lines[2] or "" }, " "):gsub(" +", " ")
   end
   for _, node in ipairs(g.nodes) do
     if node.kind == "go" then
-      local lines = { lines_of(node)[1] }
+      local lines = { width.plain(lines_of(node)[1]) }
       for _, edge in ipairs(incoming[node.key]) do lines[#lines + 1] = say(edge, edge.from, "<-") end
       for _, edge in ipairs(outgoing[node.key]) do lines[#lines + 1] = say(edge, edge.to, "->") end
       local widest = 0
@@ -142,7 +143,7 @@ function forms.text(g)
       out[#out + 1] = "└─" .. ("─"):rep(widest) .. "─┘"
     end
   end
-  for _, text in ipairs(g.findings) do out[#out + 1] = text end
+  for _, text in ipairs(g.findings) do out[#out + 1] = width.plain(text) end
   if g.lost > 0 then out[#out + 1] = ("%d puts and takes were not counted: there are too many edges"):format(g.lost) end
   return table.concat(out, "\n") .. "\n"
 end
