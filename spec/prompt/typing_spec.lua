@@ -396,3 +396,15 @@ describe(":save", function()
     assert.same({ "full.lua" }, removed)
   end)
 end)
+
+describe(":profile", function()
+  it("measures no more once it is cancelled", function()
+    local ui = { session = session_of(), print = function() end, call = pcall }
+    ui.complain = ui.print
+    local block = rn.go(function() commands.new(ui):run ":profile 60000" end)
+    rn.yield()
+    rn.cancel(block, "the client has gone")
+    block:take()
+    assert.is_nil(require("runnel.core").internal.profile.stop())
+  end)
+end)

@@ -216,6 +216,9 @@ function command.trace(ui, rest)
     written.overwritten > 0 and ("; %d older ones were overwritten"):format(written.overwritten) or ""))
 end
 
+-- A variable to be closed: the end of the client, or Ctrl-C, ends the measuring, too.
+local Measuring = setmetatable({}, { __close = function() recorder.finish() end })
+
 function command.profile(ui, rest)
   local text, path = rest:match "^(%d*%.?%d*)%s*(.-)$"
   local ms = text == "" and 5000 or tonumber(text)
@@ -227,6 +230,7 @@ function command.profile(ui, rest)
   ui.print(("measuring for %g ms"):format(ms))
   local ok, profile = call(ui, function()
     recorder.begin()
+    local _ <close> = Measuring
     recorder.pause(ms)
     return recorder.finish()
   end)
