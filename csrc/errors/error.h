@@ -42,12 +42,12 @@ void error_set_writer(lua_State *L, const ErrorWriter *writer);
    scheduler itself. Never raises. */
 void error_report(lua_State *L);
 
-/* Whether the error at index `at` is that of Ctrl-C: "interrupted!", and in front of it nothing but the position that the
-   hook has added. Nothing else tells it, since the hook may be that of the plain interpreter. */
+/* Whether the error at index `at` is that of Ctrl-C: "interrupted!", and in front of it nothing but the position that
+   the hook has added. Nothing else tells it, since the hook may be that of the plain interpreter. */
 bool error_is_interrupt(lua_State *L, int at);
 
-/* If the error on top of L is that of Ctrl-C, makes a hook raise it again, as soon as the program that
-   runs on L goes on, or the scheduler there checks for hooks. Returns whether it is. */
+/* If the error on top of L is that of Ctrl-C, makes a hook raise it again, as soon as the program that runs on L goes on,
+   or the scheduler there checks for hooks. Returns whether it is. */
 bool error_defer_interrupt(lua_State *L);
 
 /* Calls the function below the `nargs` arguments on top of L, protected. They are replaced by its `nresults` results, or
