@@ -134,7 +134,8 @@ describe("uv.run", function()
 
   it("says that only the output has not ended, if a process that was started has it open", function()
     for _, detached in ipairs { false, true } do
-      local path, timeout, result, err, partial, pids = uv_stage.path "", 50, nil, nil, nil, nil
+      local path, timeout = uv_stage.path "", 50
+      local result, err, partial, pids
       repeat -- on a busy machine it has not even begun, or not ended, or what it has started not begun
         timeout = 4 * timeout
         result, err, partial = shell(("sh -c 'echo $$ >>%s; exec sleep 100' & echo said"):format(path),
