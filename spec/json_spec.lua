@@ -334,7 +334,7 @@ describe("JSON", function()
       assert.is_false(ok)
       assert.matches("json_spec.lua:%d+: " .. text, err)
     end
-    raises("array: the list: a table expected, got a number", function() json.array(1) end)
+    raises("array: list: a table expected, got a number", function() json.array(1) end)
     raises('encode: unknown option "pretty"; known: indent, name', function()
       local _ = json.encode({}, { pretty = true })
     end)

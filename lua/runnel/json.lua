@@ -32,7 +32,6 @@ function json.array(list)
   if rawequal(rawget(list, "array"), json.array) then
     sign.dot(list, list == json and "json" or "http", "array") -- the function is in both modules
   end
-  check.table(list, "array: the list")
   return setmetatable(list, Array)
 end
 

@@ -179,6 +179,16 @@ describe("supervise", function()
     assert.is_true(pauses[13] <= 100.01 and pauses[14] <= 200.01)
   end))
 
+  it("tells the cause false from a return", stage.within(function()
+    for _, cause in ipairs { "false", "it has returned" } do
+      local ok, err = pcall(rn.supervise, { { "x", function()
+        if cause == "false" then error(false) end
+      end, again = "always" } }, { restarts = 1, ex_handler = ignore })
+      assert.is_false(ok)
+      assert.matches(("the last causes: x: %s; x: %s$"):format(cause, cause), tostring(err))
+    end
+  end))
+
   it("gives up when there were too many restarts, and tells of the last causes", stage.within(function()
     local log = {}
     local ok, err = pcall(rn.supervise, {

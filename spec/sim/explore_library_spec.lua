@@ -620,7 +620,7 @@ describe("in any order, with closes and cancels at any step,", function()
     { "latest", "latest", "if not is_closed(tap) then", "do" },
     { "shield", "shield", "guard.join(block, caller, reason)", "reason" },
     { "shield", "shield", "if grace then waiting.timer", "if false then waiting.timer" },
-    { "supervise", "supervise", "self:stop(group, OTHERS_RESTART)", "" },
+    { "supervise", "supervise", "self:stop(self:group(child), OTHERS_RESTART)", "self:group(child)" },
     { "supervise", "supervise", "  self:stop(children, ENDS)\n", "" },
     { "keys", "lanes", "if lane.first <= lane.last then add_ready(self, lane[lane.first]) end", "" },
     { "keys", "lanes", "if lane.first == lane.last then", "do" },

@@ -205,7 +205,9 @@ end
 function Supervisor:ended(child, reason)
   if not self:left(child, reason) then return end
   if now() - child.began >= self.within then child.tries = 0 end
-  local given_up = self:count(child, child.has_failed and child.err or "it has returned")
+  local cause = "it has returned" ---@type any
+  if child.has_failed then cause = child.err end -- which may be nil or false
+  local given_up = self:count(child, cause)
   if given_up then error(given_up, 0) end
   child.tries = child.tries + 1
   local pause = backoff.pause(self.first, child.tries)
