@@ -7,6 +7,7 @@
 #include "core/attr.h"
 
 #include <lauxlib.h>
+#include <string.h>
 
 const char chan_tag = 'c';
 
@@ -90,7 +91,10 @@ void attr_push_shown(lua_State *L, int i) {
   }
   luaL_Buffer b;
   char *line = luaL_buffinitsize(L, &b, size);
-  for (at = 0; at < size; at++) line[at] = is_control(name[at]) ? '?' : name[at];
+  memcpy(line, name, size);
+  for (at = 0; at < size; at++) {
+    if (is_control(line[at])) line[at] = '?';
+  }
   luaL_pushresultsize(&b, size);
 }
 
