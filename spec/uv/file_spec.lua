@@ -351,6 +351,19 @@ describe("runnel.uv", function()
       assert.matches("EBADF", select(2, uv.read(987):take()))
     end)
 
+    both("closes the channel with the error: a Unix socket's path", function()
+      local path = uv_stage.path()
+      local conns = assert(uv.listen(path))
+      local err = "ENXIO: no such device or address: " .. path
+      for _, ch in ipairs { uv.lines(path), uv.read(path), uv.write(path, rn.to_chan { "x" }) } do
+        local timer = rn.after(5000, ch.close, ch)
+        local value, problem = ch:take()
+        timer:stop()
+        assert.same({ nil, err }, { value, problem })
+      end
+      conns:close()
+    end)
+
     it("closes the result with the error when the disk is full", function()
       local ch = rn.chan()
       local result = uv.write("/dev/full", ch)

@@ -221,6 +221,12 @@ local function try_to_open(self, where, flags)
   end, where, flags | uv.constants.O_NONBLOCK, tonumber("666", 8))
 end
 
+-- Whether there is a named pipe at a path. Parks.
+local function is_pipe(self, where)
+  local err, stat = self:call(uv.fs_stat, where)
+  return not err and stat.type == "fifo"
+end
+
 -- The open descriptors that programs have passed, by number. Two objects would close the same one.
 local in_use = setmetatable({}, { __mode = "v" })
 
@@ -241,7 +247,8 @@ function descriptor.open(where, flags)
     local self = new(where)
     local err = try_to_open(self, where, flags)
     if not err then return self end
-    if not err:find "^ENXIO" then return nil, err end
+    -- A named pipe has no reader yet. A socket or a device without hardware gives this error for ever.
+    if not err:find "^ENXIO" or not is_pipe(self, where) then return nil, err end
     core.sleep(RETRY)
   end
 end
