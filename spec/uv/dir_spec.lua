@@ -44,6 +44,18 @@ describe("uv.list", function()
       texts(stage.drain(uv.list(dir.path, { deep = true })), dir.path))
   end)
 
+  it("gives what is in each directory, with deep, where the file system does not say the types", function()
+    local luv = require "luv"
+    local original, found = luv.fs_scandir_next, {}
+    for i, kind in ipairs { "directory", "unknown", false } do
+      if i > 1 then luv.fs_scandir_next = function(list) return (original(list)), kind or nil end end
+      found[i] = texts(stage.drain(uv.list(dir.path, { deep = true })), dir.path)
+      luv.fs_scandir_next = original
+    end
+    assert.equal(11, #found[1])
+    assert.same({ found[1], found[1] }, { found[2], found[3] })
+  end)
+
   it("joins paths with one slash", function()
     assert.equal(dir.path .. "/a", uv.list(dir.path .. "/"):take().path)
   end)

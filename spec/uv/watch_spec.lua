@@ -395,6 +395,22 @@ describe("uv.watch", function()
     remove()
   end)
 
+  it("of a tree watches its folders where the file system does not say what is one", function()
+    local path, remove = directory()
+    assert(luv.fs_mkdir(path .. "/below", tonumber("700", 8)))
+    local next_entry = luv.fs_scandir_next
+    luv.fs_scandir_next = function(list) return (next_entry(list)), "unknown" end
+    local changes = uv.watch(path, { deep = true })
+    luv.fs_scandir_next = next_entry
+    touch(path .. "/below/new")
+    local timer = rn.after(5000, changes.close, changes)
+    local change = changes:take()
+    timer:stop()
+    changes:close()
+    assert.equal("below/new", change and change.name)
+    remove()
+  end)
+
   it("does not follow links in a tree, and says that the option is called deep", function()
     local path, remove = directory()
     local other, remove_other = directory()

@@ -35,6 +35,13 @@ local function scan(dir)
   return found.names, found.kinds
 end
 
+-- The type of what is at a path. Parks.
+local function type_of(path)
+  local answers = core.chan(1)
+  local req = uv.fs_lstat(path, function(_, stat) answers:offer(stat and stat.type or "unknown") end)
+  return req and answers:take() or "unknown"
+end
+
 -- Puts the entries of a directory; with `deep` each directory is followed by its own. Returns whether to go on.
 local function list_into(out, dir, deep, is_below)
   local names, kinds = scan(dir)
@@ -47,7 +54,8 @@ local function list_into(out, dir, deep, is_below)
   local prefix = dir:sub(-1) == "/" and dir or dir .. "/"
   for i, name in ipairs(names) do
     local path, kind = prefix .. name, kinds[i]
-    if not put_while_open(out, { name = name, path = path, type = kind or "unknown" }) then return false end
+    if deep and kind == "unknown" then kind = type_of(path) end
+    if not put_while_open(out, { name = name, path = path, type = kind }) then return false end
     if deep and kind == "directory" and not list_into(out, path, deep, true) then return false end
   end
   return true

@@ -65,17 +65,18 @@ function loop.close_descriptor(fd, world)
   if world == current.world then loop.uv.fs_close(fd) elseif not world then uv.fs_close(fd) end
 end
 
----What fs_scandir has found: names, and types where the file system says them. It reads all of it, since luv frees its
----list only at the end.
+---What fs_scandir has found: names, and types, "unknown" where the file system does not say them. It reads all of it,
+---since luv frees its list only at the end.
 ---@param found any luv's
 ---@return string[] names
----@return table<integer, string> kinds
+---@return string[] kinds
 function loop.entries(found)
   local names, kinds, next_entry = {}, {}, loop.uv.fs_scandir_next
-  repeat
-    local n = #names + 1
-    names[n], kinds[n] = next_entry(found)
-  until not names[n]
+  local name, kind = next_entry(found)
+  while name do
+    names[#names + 1], kinds[#kinds + 1] = name, kind or "unknown"
+    name, kind = next_entry(found)
+  end
   return names, kinds
 end
 

@@ -51,22 +51,22 @@ end
 
 local enter, look
 
--- Calls f(path, kind) for what is in a folder.
+-- Calls f(path, may_be_folder) for what is in a folder.
 local function each(self, folder, f)
   local found = uv.fs_scandir(self.root .. "/" .. folder)
   if not found then return end
   local names, kinds = loop.entries(found)
   for i, name in ipairs(names) do
     if self.is_closed then return end
-    f(folder == "" and name or folder .. "/" .. name, kinds[i])
+    f(folder == "" and name or folder .. "/" .. name, kinds[i] == "directory" or kinds[i] == "unknown")
   end
 end
 
 -- Watches what is in a folder. `tells`: it is new, and so is all that is in it.
 local function enter_all(self, folder, tells)
-  each(self, folder, function(path, kind)
+  each(self, folder, function(path, may_be_folder)
     if tells then self.on_event(path, RENAME) end
-    if kind == "directory" then look(self, path, tells) end
+    if may_be_folder then look(self, path, tells) end
   end)
 end
 
@@ -78,8 +78,8 @@ local function look_at_all(self)
   table.sort(known) -- so that a simulation can be replayed
   for _, folder in ipairs(known) do
     if folder ~= "" then look(self, folder, true) end
-    each(self, folder, function(path, kind)
-      if kind == "directory" then look(self, path, true) end
+    each(self, folder, function(path, may_be_folder)
+      if may_be_folder then look(self, path, true) end
     end)
   end
 end
