@@ -256,6 +256,24 @@ describe("runnel build", function()
       assert.matches("^/memfd:", run("./app").out)
     end)
 
+    it("with --libraries from memory, however many files there are", function()
+      if not has_sqlite then return pending "libsqlite3 is not installed" end
+      if IS_INSTRUMENTED then return pending "with sanitizers a library has others loaded" end
+      local files, options = {}, {}
+      for i = 1, 600 do
+        files["f" .. i], options[i] = "x", "--file f" .. i
+      end
+      files["main.lua"] = [[
+        local db = require("runnel.sqlite").open ":memory:"
+        for line in io.lines "/proc/self/maps" do
+          if line:find "libsqlite3" then return print(line:match "%s(/%S*)") end
+        end
+      ]]
+      write(files)
+      build("main.lua -o app --libraries " .. table.concat(options, " "))
+      assert.matches("^/memfd:libsqlite3", run("./app").out)
+    end)
+
     it("for threads, too, and luv drives both", function()
       if not has_luv then return pending "luv is not installed" end
       write { ["main.lua"] = [[

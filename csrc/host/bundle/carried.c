@@ -27,6 +27,15 @@ static bool write_all(int fd, const unsigned char *bytes, size_t size) {
   return true;
 }
 
+static bool is_object(const Part *part) { return part->kind == PART_C_MODULE || part->kind == PART_LIBRARY; }
+
+/* The number of a shared object among those of the bundle, from 1 on. */
+static size_t object_number(const Part *part) {
+  size_t number = 1;
+  for (const Part *other = part->bundle->parts; other < part; other++) number += is_object(other);
+  return number;
+}
+
 /* A file in memory with the part's bytes: its descriptor and its path; or -1 if the system has none, or no /proc.
    The paths of two parts differ in their number of slashes: descriptors are used again, and dlopen takes an equal path
    for the library that it has loaded already. */
@@ -34,7 +43,7 @@ static int in_memory(const Part *part, char path[PATH_BYTES]) {
 #ifdef __linux__
   int fd = memfd_create(part->module.name, MFD_CLOEXEC);
   if (fd < 0) return -1;
-  size_t slashes = 1 + (size_t)(part - part->bundle->parts);
+  size_t slashes = object_number(part);
   char number[16];
   (void)snprintf(number, sizeof number, "%d", fd);
   size_t begin = (size_t)snprintf(path, PATH_BYTES, "/proc/self/fd");
