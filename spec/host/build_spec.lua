@@ -63,6 +63,13 @@ describe("runnel build", function()
       assert.equal(7, run("./app").status)
     end)
 
+    it("also of bytecode behind a first line for the shell", function()
+      local code = [[io.open("main.lua", "wb"):write("#!/usr/bin/env lua\n", string.dump(load "print(42)")):close()]]
+      assert.equal("", run(("%s -e '%s'"):format(runnel, code)).err)
+      build()
+      assert.equal("42\n", run("./app").out)
+    end)
+
     it("which ignores the environment of Lua, and modules beside it", function()
       write {
         ["main.lua"] = "print(package.path == '' and package.cpath == '', pcall(require, 'be' .. 'side'))",

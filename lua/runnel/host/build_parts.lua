@@ -52,9 +52,11 @@ local function read(path)
   return file:read "a"
 end
 
--- The Lua code of a file as load takes it: without the mark of UTF-8, and with a first line `#...` made a comment.
+-- The Lua code of a file as load takes it: without the mark of UTF-8, and with a first line `#...` made a comment, or,
+-- before bytecode, left out.
 local function code(path)
-  local text = read(path):gsub("^\xEF\xBB\xBF", ""):gsub("^#", "--#", 1)
+  local text = read(path):gsub("^\xEF\xBB\xBF", "")
+  text = text:match "^#[^\n]*\n(\27.*)" or text:gsub("^#", "--#", 1)
   local ok, wrong = load(text, "@" .. path)
   if not ok then error(wrong, 0) end
   return text
