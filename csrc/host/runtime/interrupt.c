@@ -20,8 +20,6 @@ enum { END_S = 2 };
 static lua_State *main_thread;
 static volatile sig_atomic_t pending; /* Ctrl-C has had no effect yet */
 static volatile sig_atomic_t came;    /* Ctrl-C was pressed */
-static struct sigaction before;       /* the previous action of Ctrl-C */
-static struct sigaction quit_before;  /* the previous action of SIGQUIT */
 static volatile sig_atomic_t wanted;  /* SIGQUIT has arrived, and its report has not been written */
 static lua_State *traced;             /* the main thread of a program that --trace records, or NULL */
 static volatile sig_atomic_t ending;  /* the signal that ends that program, or 0 */
@@ -180,20 +178,48 @@ void interrupt_close(lua_State *L) {
   (void)sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
+/* A signal that the host handles while Lua code runs. */
+typedef struct Handled {
+  int number;
+  void (*handler)(int);
+  struct sigaction before; /* the action that the handler has replaced */
+  bool is_taken;           /* the program has set another action, for example by uv.signal, and keeps it */
+} Handled;
+
+static Handled ctrl_c = {.number = SIGINT, .handler = handle};
+static Handled quit = {.number = SIGQUIT, .handler = handle_quit};
+
+/* Whether its present action is one that neither the host nor the system has set. */
+static bool is_foreign(const Handled *h) {
+  struct sigaction now;
+  if (sigaction(h->number, NULL, &now) != 0) return false;
+  return now.sa_handler != h->handler && now.sa_handler != SIG_IGN && !ending_is_default(&now);
+}
+
+static void begin_handling(Handled *h) {
+  h->is_taken = h->is_taken && is_foreign(h);
+  if (h->is_taken) return;
+  struct sigaction action = {.sa_handler = h->handler};
+  sigemptyset(&action.sa_mask);
+  (void)sigaction(h->number, &action, &h->before);
+}
+
+static void end_handling(Handled *h) {
+  h->is_taken = is_foreign(h);
+  if (!h->is_taken) (void)sigaction(h->number, &h->before, NULL);
+}
+
 void interrupt_catch(lua_State *L) {
   main_thread = L;
   pending = 0;
   came = 0;
-  struct sigaction action = {.sa_handler = handle};
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, &before);
-  action.sa_handler = handle_quit;
-  if (L) sigaction(SIGQUIT, &action, &quit_before);
+  begin_handling(&ctrl_c);
+  if (L) begin_handling(&quit);
 }
 
 void interrupt_release(lua_State *L) {
-  sigaction(SIGINT, &before, NULL);
-  if (L) sigaction(SIGQUIT, &quit_before, NULL);
+  end_handling(&ctrl_c);
+  if (L) end_handling(&quit);
   if ((pending || wanted) && L) lua_sethook(L, NULL, 0, 0);
   main_thread = NULL;
   wanted = 0;

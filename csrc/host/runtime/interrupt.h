@@ -9,7 +9,9 @@
 
    SIGTERM and SIGHUP end the program as usual. While --trace records, a hook first writes the file, at the next
    instruction or as soon as the scheduler checks. If that takes more than 2 s, or a second such signal arrives, the
-   program ends without the file. */
+   program ends without the file.
+
+   A handler that the program has set while its code ran, as uv.signal does, stays when that code has ended. */
 #ifndef RUNNEL_HOST_INTERRUPT_H
 #define RUNNEL_HOST_INTERRUPT_H
 
