@@ -110,6 +110,7 @@ build = {
         "csrc/lua/stats.c",
         "csrc/lua/turn.c",
         "csrc/port/ending.c",
+        "csrc/port/former.c",
         "csrc/port/port.c",
         "csrc/port/pump.c",
         "csrc/port/reader.c",

@@ -17,8 +17,8 @@ typedef struct Children {
   struct Children *_Atomic next;
 } Children;
 
-/* As the handler of a signal, the children belong to the process and not to a state: with port/sigterm.c the only data
-   of the core that does. */
+/* As the handler of a signal, the children belong to the process and not to a state: with port/sigterm.c and
+   port/former.c the only data of the core that does. */
 static struct {
   pthread_mutex_t lock; /* for adding and removing */
   atomic_int number;    /* of children, and of threads that hold the end */

@@ -19,8 +19,8 @@
 
 enum { NO_PIPE = -1 };
 
-/* A process has one handler for a signal, so all states share this: with port/ending.c the only data of the core that
-   does. The pipe stays open once it is made, because the handler may run in any thread at any time. */
+/* A process has one handler for a signal, so all states share this: with port/ending.c and port/former.c the only
+   data of the core that does. The pipe stays open once it is made, because the handler may run in any thread at any time. */
 static struct {
   pthread_mutex_t changing; /* guards adding and removing watches; a thread takes it before `lock` */
   pthread_t thread;         /* reads the pipe */
@@ -171,7 +171,10 @@ void sigterm_renew(void) {
   (void)pthread_mutex_lock(&term.lock);
   bool waits = term.is_running && !term.has_come;
   (void)pthread_mutex_unlock(&term.lock);
-  if (waits && sigaction(SIGTERM, NULL, &now) == 0 && ending_is_default(&now)) catch_signal();
+  if (sigaction(SIGTERM, NULL, &now) == 0) {
+    if (waits && ending_is_default(&now)) catch_signal();
+    if (!waits && now.sa_handler == on_signal) ending_restore(SIGTERM);
+  }
   (void)pthread_mutex_unlock(&term.changing);
 }
 

@@ -39,7 +39,7 @@ bool sigterm_drained(SigtermWatch *watch, SigtermProgress progress);
 /* Ends a watch. With the last one the signal ends the program again. */
 void sigterm_unwatch(SigtermWatch *watch);
 
-/* Catches the signal again, if there are watches, after a library has restored its default action. */
+/* After a library has let go of the signal: catches it again if there are watches, and only then. */
 void sigterm_renew(void);
 
 #endif

@@ -977,6 +977,20 @@ function core.internal.held(f, ...) end
 ---Lets signals end these processes again, after a library has restored the default action of a signal.
 function core.internal.renew_endings() end
 
+---@class runnel.Former: userdata
+local Former = {}
+
+---luv catches the signal.
+function Former:caught() end
+
+---luv's handle does not catch the signal any more: it has the former action again, after the last one of them.
+function Former:restore() end
+
+---Keeps the action of a signal that luv will catch.
+---@param signal integer
+---@return runnel.Former former
+function core.internal.former(signal) end
+
 -- ---- for names of hosts ----
 
 ---Looks up a host in a thread of its own, puts a text on the channel, and closes it: a line for each address; or the

@@ -59,4 +59,50 @@ describe("a signal that the executable handles, too,", function()
       assert.same({ out = "handled\n", err = "", status = 5 }, result)
     end
   end)
+
+  local CLOSE = 'uv.signal(signal):close()\n'
+  local WAIT = [[
+    local closing <close> = setmetatable({}, { __close = function() print "closed" end })
+    press()
+    rn.sleep(60000)
+  ]]
+
+  it("raises again in the script once its channel is closed", function()
+    for _, close in ipairs {
+      CLOSE,
+      "rn.thread(function() require('runnel.uv').signal('int'):close() end):take()\n",
+      "rn.thread(function() local ch = require('runnel.uv').signal 'int' "
+        .. "require('runnel').go(function() ch:take() end) end):take() rn.sleep(50)\n",
+    } do
+      local result = run("int", close .. WAIT)
+      assert.matches("^[^\n]*interrupted!\n", result.err)
+      assert.same({ "closed\n", 130 }, { result.out, result.status })
+    end
+  end)
+
+  it("has its report again once its channel is closed", function()
+    local result = run("quit", CLOSE .. "press() rn.sleep(1) print 'on'")
+    assert.matches("^SIGQUIT:\n", result.err)
+    assert.same({ "on\n", 0 }, { result.out, result.status })
+  end)
+
+  it("writes the trace again once its channel is closed", function()
+    for signal, status in pairs { hup = 129, int = 130, term = 143 } do
+      local result = run(signal, CLOSE .. "press() rn.sleep(60000)", "--trace=trace.json")
+      assert.equal(status, result.status)
+      assert.matches("%]", dir:read "trace.json")
+      os.remove(dir.path .. "/trace.json")
+    end
+  end)
+
+  it("is ignored again once its channel is closed, if it was before", function()
+    dir:write("script.lua", [[
+      local rn, uv, luv = require "runnel", require "runnel.uv", require "luv"
+      uv.signal("hup"):close()
+      luv.kill(luv.os_getpid(), "sighup")
+      print "on"
+    ]])
+    local result = process.run(dir.path, "trap '' HUP; " .. runnel .. " script.lua")
+    assert.same({ out = "on\n", err = "", status = 0 }, result)
+  end)
 end)

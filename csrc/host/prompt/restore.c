@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "port/ending.h"
+#include "port/former.h"
 
 /* The terminal belongs to the process, as do the handlers of its end. */
 static struct termios before;
@@ -30,9 +31,7 @@ static void restore_and_die(int signal_number) {
 void restore_catch(int signal_number, void (*handler)(int)) {
   struct sigaction action = {.sa_handler = handler}, old;
   (void)sigemptyset(&action.sa_mask);
-  if (sigaction(signal_number, NULL, &old) == 0 && ending_is_default(&old)) {
-    (void)sigaction(signal_number, &action, NULL);
-  }
+  if (former_get(signal_number, &old) && ending_is_default(&old)) former_set(signal_number, &action);
 }
 
 bool restore_at_end(const char *text) {

@@ -10,6 +10,7 @@
 #include "blocks/driver.h"
 #include "host/runtime/core.h"
 #include "port/ending.h"
+#include "port/former.h"
 
 enum { ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, PATIENCE = 1000000 };
 
@@ -159,9 +160,9 @@ static void replace_ends(void (*old)(int), void (*handler)(int)) {
   static const int signals[] = {SIGTERM, SIGHUP};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
     struct sigaction action;
-    if (sigaction(signals[i], NULL, &action) != 0 || action.sa_handler != old) continue;
+    if (!former_get(signals[i], &action) || action.sa_handler != old) continue;
     action = (struct sigaction){.sa_handler = handler, .sa_mask = ends()};
-    sigaction(signals[i], &action, NULL);
+    former_set(signals[i], &action);
   }
 }
 
@@ -183,7 +184,7 @@ typedef struct Handled {
   int number;
   void (*handler)(int);
   struct sigaction before; /* the action that the handler has replaced */
-  bool is_taken;           /* the program has set another action, for example by uv.signal, and keeps it */
+  bool is_taken;           /* a library of the program has set another action, which stays */
 } Handled;
 
 static Handled ctrl_c = {.number = SIGINT, .handler = handle};
@@ -192,7 +193,7 @@ static Handled quit = {.number = SIGQUIT, .handler = handle_quit};
 /* Whether its present action is one that neither the host nor the system has set. */
 static bool is_foreign(const Handled *h) {
   struct sigaction now;
-  if (sigaction(h->number, NULL, &now) != 0) return false;
+  if (!former_get(h->number, &now)) return false;
   return now.sa_handler != h->handler && now.sa_handler != SIG_IGN && !ending_is_default(&now);
 }
 
@@ -201,12 +202,13 @@ static void begin_handling(Handled *h) {
   if (h->is_taken) return;
   struct sigaction action = {.sa_handler = h->handler};
   sigemptyset(&action.sa_mask);
-  (void)sigaction(h->number, &action, &h->before);
+  (void)former_get(h->number, &h->before);
+  former_set(h->number, &action);
 }
 
 static void end_handling(Handled *h) {
   h->is_taken = is_foreign(h);
-  if (!h->is_taken) (void)sigaction(h->number, &h->before, NULL);
+  if (!h->is_taken) former_set(h->number, &h->before);
 }
 
 void interrupt_catch(lua_State *L) {

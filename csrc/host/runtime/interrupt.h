@@ -11,7 +11,8 @@
    instruction or as soon as the scheduler checks. If that takes more than 2 s, or a second such signal arrives, the
    program ends without the file.
 
-   A handler that the program has set while its code ran, as uv.signal does, stays when that code has ended. */
+   An action that a library of the program has set while its code ran stays when that code has ended. Below a channel of
+   uv.signal, all this applies to the action that the signal has once the channel is closed (port/former.h). */
 #ifndef RUNNEL_HOST_INTERRUPT_H
 #define RUNNEL_HOST_INTERRUPT_H
 

@@ -30,6 +30,9 @@ local open = setmetatable({}, { __mode = "k" }) ---@type table<runnel.Channel<an
 ---@type table<runnel.Channel<any>, true?>
 local kept = {} -- luacheck: ignore 241 (it only keeps them alive)
 local has_ended = false -- the script has ended; go blocks run on
+-- The actions that the signals of luv's handles had before. It is strong, so that they are restored after luv has
+-- closed its handles, also when the state is closed.
+local formers = {} ---@type table<userdata, runnel.Former>
 local Cycle = {} -- the metatable of a value that is collected in each cycle
 local is_watched = false
 
@@ -50,6 +53,8 @@ function Catch:stop()
   for i, handle in ipairs(self.handles) do
     self.handles[i] = nil
     handle:stop()
+    if formers[handle] then formers[handle]:restore() end
+    formers[handle] = nil
     loop.close(handle)
   end
   core.internal.renew_endings()
@@ -78,8 +83,8 @@ local function catches_of_int(handle)
   return list
 end
 
--- Ends the program, as Ctrl-C does without runnel.uv, if no take from a channel of this signal has happened since the
--- last signal.
+-- Ends the program, as Ctrl-C does without the channels, if no take from a channel of this signal has happened since
+-- the last signal.
 local function end_if_ignored(handle)
   local list = catches_of_int(handle)
   for _, catch in ipairs(list) do
@@ -96,7 +101,12 @@ end
 function signals.catch(ch, wanted)
   local weak = setmetatable({ ch = ch }, { __mode = "v" })
   local handles = {}
-  for i, signal in ipairs(wanted) do handles[i] = loop.made(uv.new_signal(), "uv.signal", signal.name) end
+  for i, signal in ipairs(wanted) do
+    -- Made before the handle: then its finalizer runs later.
+    local former = not loop.world() and core.internal.former(uv.constants[signal.full:upper()])
+    local handle = loop.made(uv.new_signal(), "uv.signal", signal.name)
+    handles[i], formers[handle] = handle, former or nil
+  end
   -- Gets its finalizer after the handles: it then runs before theirs when the state is closed.
   local catch = setmetatable({ handles = handles, weak = weak, ch = ch, ignored = false, catches_int = false }, Catch)
   weak.catch = catch
@@ -120,6 +130,7 @@ function signals.catch(ch, wanted)
       if is_ignored then end_if_ignored(handle) end
     end)
     if not ok then return ch:close(loop.message(err, signal.name)) end
+    if formers[handle] then formers[handle]:caught() end
     if has_ended then handle:unref() end
   end
 end
