@@ -28,7 +28,7 @@ WASM_OTHERS    = host/runtime/inspect monitor/feed monitor/summary monitor/text 
 # would take 256 MB.
 WASM_NO_C      = base/sleep capi/functions capi/api_shared capi/api_task \
                  $(addprefix lua/internal/,lua_ending lua_profile lua_resolver lua_sigterm packing polled pool spawn) \
-                 $(addprefix lua/state/,allocator blocking lua_thread spans) $(addprefix port/,ending resolver sigterm) \
+                 $(addprefix lua/state/,allocator blocking lua_thread spans) $(addprefix port/,ending former resolver sigterm) \
                  $(addprefix profile/,profile profile_blocked profile_state profile_timer profile_tree profile_waits)
 WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES) $(WASM_OTHERS:%=csrc/%.c) $(wildcard csrc/site/*.c)
 WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o

@@ -20,7 +20,8 @@
 enum { NO_PIPE = -1 };
 
 /* A process has one handler for a signal, so all states share this: with port/ending.c and port/former.c the only
-   data of the core that does. The pipe stays open once it is made, because the handler may run in any thread at any time. */
+   data of the core that does. The pipe stays open once it is made, because the handler may run in any thread at any
+   time. */
 static struct {
   pthread_mutex_t changing; /* guards adding and removing watches; a thread takes it before `lock` */
   pthread_t thread;         /* reads the pipe */

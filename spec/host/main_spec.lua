@@ -750,20 +750,21 @@ describe("runnel, the executable", function()
   end)
 
   describe("with --trace", function()
-    -- The script's process gets the signal once it has said that it is ready.
-    local function ended_by(signal, text)
+    -- The script's process gets the signal once it has said that it is ready, and computes, if it is to do that.
+    local function ended_by(signal, text, computes)
       dir:write("script.lua", text)
       return process.run(dir.path, ([[
         mkfifo ready
         %s --trace=out.json script.lua >ready &
         pid=$!
         read line <ready
+        %s
         for signal in %s; do kill -$signal $pid; done
         wait $pid
         status=$?
         rm -f ready
         cat out.json
-        exit $status]]):format(runnel, signal))
+        exit $status]]):format(runnel, computes and process.until_it_computes "$pid" or "", signal))
     end
 
     local sleeps = [[
@@ -795,7 +796,7 @@ describe("runnel, the executable", function()
       local result = ended_by("TERM", [[
         print "ready" io.stdout:flush()
         coroutine.wrap(function() while true do end end)()
-      ]])
+      ]], "computes")
       assert.equal(128 + 15, result.status)
       assert.equal("", result.out)
       -- The second signal ends the program, also if both are pending.
@@ -803,7 +804,7 @@ describe("runnel, the executable", function()
         local by_second = ended_by(signals, [[
           print "ready" io.stdout:flush()
           coroutine.wrap(function() while true do end end)()
-        ]])
+        ]], "computes")
         assert.equal(128 + 15, by_second.status)
       end
     end)
