@@ -3,7 +3,7 @@
 local process = require "spec.support.process"
 
 local has_socket = pcall(require, "socket")
-local has_http = pcall(require, "runnel.http.core")
+local no_http = require "spec.support.missing" "luv runnel runnel.http.core"
 
 -- Runs a program by lua5.4. Returns the lines on stderr, and its output. Each line of the program is a list's element.
 local function run(lines, input)
@@ -100,7 +100,7 @@ describe("a call that blocks the thread in a go block", function()
   end)
 
   it("and may wait for this program's own server is told while it runs", function()
-    if not has_http then return pending "runnel.http's server is not built" end
+    if no_http then return pending(no_http) end
     local told, out = run {
       'local server = require "runnel.http".serve(0, function() return 200 end, { host = "127.0.0.1" })',
       "rn.go(function()",

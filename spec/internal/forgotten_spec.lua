@@ -2,7 +2,7 @@
 
 local process = require "spec.support.process"
 
-local has_http = pcall(require, "runnel.http.core")
+local no_http = require "spec.support.missing" "luv runnel runnel.http.core"
 local lua = os.getenv "LUA" or "lua5.4"
 
 -- What the program writes to stderr.
@@ -26,7 +26,7 @@ describe("a program without rn.run()", function()
   end)
 
   it("is told that its server is open", function()
-    if not has_http then return pending "runnel.http's server is not built" end
+    if no_http then return pending(no_http) end
     assert.matches("^runnel: the program has ended, and its server http://127%.0%.0%.1:%d+/ is open: a program that ",
       told 'require "runnel.http".serve(0, function() end, { host = "127.0.0.1" })')
   end)
@@ -38,7 +38,7 @@ describe("a program without rn.run()", function()
       "rn.go(function() rn.chan():take() end) rn.yield()", "rn.pmap(1, print, {})",
       'require "runnel.sim".run(function() rn.go(function() end) end)',
       'rn.thread(function() require "runnel".go(function() end) end):take()',
-      has_http and 'require "runnel.http".serve(0, print, { host = "127.0.0.1" }):close()' or "",
+      not no_http and 'require "runnel.http".serve(0, print, { host = "127.0.0.1" }):close()' or "",
     } do
       assert.equal("", told(text), text)
     end
