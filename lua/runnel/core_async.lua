@@ -202,12 +202,8 @@ end
 -- Moves values until one of the two channels closes, and calls `finish` then. Returns a channel that closes when the
 -- last value has been put on `to`. That stays open, so an error of `from` is reported.
 local function relay(from, to, finish)
-  local next_value, place = ends.source(from), ends.sink(to, "a pipe")
   return guard.started(guard.go(finish, nil, function()
-    repeat
-      local value, _, err = next_value(from, to)
-      if err ~= nil then ends.close(nil, err, from) end
-    until value == nil or not place(to, value)
+    ends.forward(from, to, false)
     finish()
   end), "a pipe that leaves its target open")
 end

@@ -29,7 +29,7 @@ describe("frontier", function()
       late, err = add, select(2, pcall(add, 0 / 0))
       return v
     end, { 1 }))
-    assert.equal("add: nan cannot be added, because it is not equal to itself", err)
+    assert.equal("add: nan cannot be used, because it is not equal to itself", err)
     raises("^add: all calls of the frontier have ended, so nothing can be added: add values before f returns$",
       function() late(2) end)
   end))

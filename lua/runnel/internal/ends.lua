@@ -101,4 +101,21 @@ function ends.close(to, err, from)
   guard.close(to, err)
 end
 
+---Moves values until `from` or `to` closes. If `to` closes, it stops waiting for `from`, too. Parks.
+---@param from runnel.Channel<any>
+---@param to runnel.Channel<any>
+---@param close? boolean false: leave `to` open when `from` closes, whose error is reported then; else close it, with
+---that error
+function ends.forward(from, to, close)
+  local take, put = ends.source(from), ends.sink(to, "a pipe")
+  while true do
+    local value, _, err = take(from, to)
+    if value == nil then
+      ends.close(close ~= false and to, err, from)
+      return
+    end
+    if not put(to, value) then return end
+  end
+end
+
 return ends

@@ -57,7 +57,7 @@ function frontier.frontier(n, f, values, opts)
 
   local function add(value)
     if value == nil then error("add: a value expected, got nothing", 2) end
-    if value ~= value then error("add: nan cannot be added, because it is not equal to itself", 2) end
+    check.key(value, "add")
     if todo:closed() then
       error("add: all calls of the frontier have ended, so nothing can be added: add values before f returns", 2)
     end

@@ -10,19 +10,6 @@ local sign = require "runnel.internal.sign"
 ---@class runnel.pipe
 local pipe = {}
 
--- Moves values until `from` or `to` closes. If `to` closes, it stops waiting for `from`, too.
-local function forward(from, to, close)
-  local take, put = ends.source(from), ends.sink(to, "a pipe")
-  while true do
-    local value, _, err = take(from, to)
-    if value == nil then
-      ends.close(close ~= false and to, err, from)
-      return
-    end
-    if not put(to, value) then return end
-  end
-end
-
 ---Moves values from one channel to another. Source: core.async's pipe. Unlike there, it stops waiting for `from` as
 ---soon as `to` closes, so that no value is taken and lost.
 ---@generic T
@@ -35,7 +22,7 @@ function pipe.pipe(from, to, close)
   check.chan(from, "pipe: from")
   check.chan(to, "pipe: to")
   check.boolean_or_nil(close, "pipe: close")
-  guard.started(guard.go(guard.close, close ~= false and to, forward, from, to, close), "pipe")
+  guard.started(guard.go(guard.close, close ~= false and to, ends.forward, from, to, close), "pipe")
   return to
 end
 
