@@ -2,6 +2,7 @@
 
 local long = require "spec.support.long"
 local patience = require "spec.support.patience"
+local process = require "spec.support.process"
 local rn = require "runnel"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
@@ -169,6 +170,19 @@ describe("http.serve", function()
         assert.equal("some", taken:take())
       end
       assert.equal("the client has closed the connection", taken:take())
+    end)
+
+    it("calls its function also if the client has gone before it can be called", function()
+      local bodies, reason = {}, nil
+      local server <close> = serve(function(req)
+        local _ <close> = setmetatable({}, { __close = function(_, err) reason = err end })
+        bodies[#bodies + 1] = req:body()
+        rn.chan():take()
+      end)
+      local request = "POST / HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 5\\r\\n\\r\\nevent"
+      process.capture(("bash -c 'printf \"%s\" >/dev/tcp/127.0.0.1/%d'; sleep 0.3"):format(request, server.port))
+      wait_for(function() return reason end)
+      assert.same({ { "event" }, "the client has closed the connection" }, { bodies, reason })
     end)
 
     it("can be sent back as their body comes, to a client that reads late", function()

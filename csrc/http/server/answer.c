@@ -122,7 +122,7 @@ bool request_receive(Request *request) {
 
 /* The result of read_body if there are no bytes. Call it with the lock, which this releases. */
 static int read_nothing(lua_State *L, Request *request) {
-  bool is_end = request->is_whole && !request->ending, expected = request->expects;
+  bool is_end = request->is_whole, expected = request->expects;
   bool ok = is_end || send_continue(request);
   if (!is_end) request->wants_body = true;
   unlock(L, request, expected != request->expects);
@@ -133,7 +133,7 @@ static int read_nothing(lua_State *L, Request *request) {
 }
 
 /* request:read(max) -> bytes of the body, at most `max`, which is at least DIRECT_BLOCK; or false after the last; or
-   nothing: EVENT_BODY will follow. If the server has ended the request, `false` never comes: the go block is cancelled.
+   nothing: EVENT_BODY will follow, unless the server has ended the request: then the go block is cancelled.
    After an upgrade it returns what the client sends, until the client closes the connection. */
 static int read_body(lua_State *L) {
   Request *request = request_at(L);

@@ -100,6 +100,7 @@ Server.__sign = "server"
 -- Runs the program's function for a request, and sends its results. In the request's go block, whose stack stays as
 -- large as it has been: most of the memory of an open WebSocket.
 local function run(self, req)
+  if req.gone then cancel(req.block, req.gone) end -- takes effect where the function first waits
   local ok = guard.called(WHAT, xpcall(answer.give, guard.keep_traceback, req, self.handler))
   if req.socket then
     req.socket:returned(ok)
@@ -120,8 +121,9 @@ local function give_up(req, err)
 end
 
 -- Why the server has ended a request: the reason that cancels its go block, and the status that it has sent.
+local GONE <const> = "the client has closed the connection"
 local REASONS = {
-  gone = { "the client has closed the connection" },
+  gone = { GONE },
   slow = { "the body of the request did not arrive in time", 408 },
   late = { "the request had no answer", 503 },
   too_long = { "the body of the request is longer than the server's limit", 413 },
@@ -158,9 +160,11 @@ local function on_events(self, id, events, lib_request, why)
     if events & BODY ~= 0 then req.can_read:offer(true) end
     if events & ROOM ~= 0 then req.room:offer(true) end
   end
-  if events & ENDED ~= 0 then
-    if req.socket then req.socket:gone(reason_of(self, req)) else cancel(req.block, reason_of(self, req)) end
-  end
+  if events & ENDED == 0 then return end
+  local reason = reason_of(self, req)
+  if req.socket then req.socket:gone(reason)
+  elseif events & NEW ~= 0 and reason == GONE and self.core then req.gone = reason
+  else cancel(req.block, reason) end
 end
 
 -- ---- servers ----
