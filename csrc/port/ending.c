@@ -29,7 +29,7 @@ static struct {
 } ending = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* What ends programs from outside. */
-static const int signals[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU};
+static const int signals[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU, SIGPIPE, SIGXFSZ};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
 /* For how many ms the end waits for threads that start a process. */

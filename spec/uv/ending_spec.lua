@@ -64,6 +64,7 @@ describe("the end of a program", function()
     { "SIGQUIT ends it", "get 'sigquit'", only = "lua5.4" }, -- runnel prints what waits, and goes on
     { "SIGUSR1 ends it", "get 'sigusr1'" },
     { "SIGALRM ends it", "get 'sigalrm'" },
+    { "SIGXFSZ ends it", "get 'sigxfsz'" },
     { "SIGTERM ends it while it computes", "luv.kill(luv.os_getpid(), 'sigterm') while true do end" },
     { "SIGTERM ends it after it was caught", [[
       local term = uv.signal "term"
@@ -129,6 +130,15 @@ describe("the end of a program", function()
       local is_gone = patience.wait_until(function() return gone(pid) end, 5000)
       if not is_gone then os.execute("kill -9 " .. pid) end
       assert.is_true(is_gone, dir:read "out")
+    end
+  end)
+
+  it("ignores the signals that nohup has it ignore, in its processes, too", function()
+    for _, host in ipairs(HOSTS) do
+      local command = [[(trap '' HUP; %s -e '
+        local stat = require("runnel.uv").run { "cat", "/proc/self/status" }.stdout
+        print(stat:match("SigIgn:%%s*(%%x+)"):sub(-4))')]]
+      assert.equal("0001\n", (process.capture(command:format(host[2]))))
     end
   end)
 

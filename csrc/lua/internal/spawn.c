@@ -71,15 +71,27 @@ static bool add_descriptors(posix_spawn_file_actions_t *actions, const Start *s,
   return ok && (!s->cwd || !posix_spawn_file_actions_addchdir_np(actions, s->cwd));
 }
 
-/* Starts it with the actions and with the usual reaction to all signals. Returns whether it has. */
+/* The signals to which the process reacts as usual: all but those that a shell has this program ignore, as `nohup` and
+   `&` do; that is meant for its processes, too. */
+static sigset_t usual_signals(void) {
+  static const int of_shells[] = {SIGHUP, SIGINT, SIGQUIT};
+  sigset_t set;
+  sigfillset(&set);
+  for (size_t i = 0; i < sizeof of_shells / sizeof *of_shells; i++) {
+    struct sigaction now;
+    if (sigaction(of_shells[i], NULL, &now) == 0 && now.sa_handler == SIG_IGN) sigdelset(&set, of_shells[i]);
+  }
+  return set;
+}
+
+/* Starts it with the actions. Returns whether it has. */
 static bool start_with(pid_t *pid, const Start *s, const posix_spawn_file_actions_t *actions) {
   posix_spawnattr_t attr;
   if (posix_spawnattr_init(&attr)) return false;
-  sigset_t all, none;
-  sigfillset(&all);
+  sigset_t usual = usual_signals(), none;
   sigemptyset(&none);
   int flags = POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | (s->detached ? POSIX_SPAWN_SETSID : 0);
-  bool ok = !posix_spawnattr_setflags(&attr, (short)flags) && !posix_spawnattr_setsigdefault(&attr, &all) &&
+  bool ok = !posix_spawnattr_setflags(&attr, (short)flags) && !posix_spawnattr_setsigdefault(&attr, &usual) &&
             !posix_spawnattr_setsigmask(&attr, &none) && !posix_spawnp(pid, s->file, actions, &attr, s->argv, s->env);
   posix_spawnattr_destroy(&attr);
   return ok;
