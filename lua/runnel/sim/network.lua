@@ -87,6 +87,7 @@ function Socket:accept(client)
   client.stream, stream.handle = stream, client
   client.ip, client.port = is_any(self.ip) and seen_by(self.ip, self.host.address) or self.ip, self.port
   client.remote_ip, client.remote_port = seen_by(self.ip, stream.remote_ip), stream.remote_port
+  client.path = self.path -- of a pipe
   if #self.pending > 0 then self:later(0, tell, self) end
   return 0
 end

@@ -56,7 +56,7 @@ function upgrade.read(conn, line, text)
   }, Upgrade)
 end
 
-function Upgrade:head() return self.method, self.target, (self.conn:peer()), self.can_upgrade end
+function Upgrade:head() return self.method, self.target, self.conn:peer() or "unix:", self.can_upgrade end
 
 function Upgrade:headers() return self.list end
 

@@ -38,7 +38,8 @@ function connection.attempt(conn) return setmetatable({ conn = conn }, Attempt) 
 
 -- ---- addresses ----
 
----The address of a handle: the IP address and the port, or the path of a Unix socket; nil if the handle is closed.
+---The address of a handle: the IP address and the port, or the path of a Unix socket; nil if the handle is closed, or
+---has no address, as the client of a Unix socket.
 ---@param handle any luv's, or nil
 ---@param get function luv's getpeername or getsockname
 ---@return string?
@@ -47,11 +48,11 @@ function connection.address(handle, get)
   if not handle then return nil end
   local address = get(handle)
   if type(address) == "table" then return address.ip, address.port end
-  return address
+  return address ~= "" and address or nil
 end
 
 ---The address of the other end.
----@return string? ip or the path of a Unix socket; nil once it is closed
+---@return string? ip or the path of a Unix socket; nil once it is closed, and for a client of a Unix socket
 ---@return integer? port
 function Connection:peer()
   sign.own(self, "conn", "peer")
@@ -59,7 +60,7 @@ function Connection:peer()
 end
 
 ---The address of this end.
----@return string? ip or the path of a Unix socket; nil once it is closed
+---@return string? ip or the path of a Unix socket; nil once it is closed, and for a client of a Unix socket
 ---@return integer? port
 function Connection:address()
   sign.own(self, "conn", "address")
