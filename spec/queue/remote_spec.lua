@@ -69,6 +69,24 @@ for _, at in ipairs(places) do
       worker:drain()
     end))
 
+    it("has jobs that fail by returning nil and an error, as those of a function do", within(function(place)
+      local tries = 0
+      local worker = place.open():serve("asks", 2, function(v)
+        tries = tries + 1
+        if v > 1 then return nil, v == 2 and "refused" or { code = v } end
+      end)
+      local remote = place.owner:remote("asks", { tries = 2, backoff = 1 })
+      assert.same({ "refused 2", 3 }, reported.drain(rn.pmap(2, remote, { 1, 2, 3 }, {
+        ex_handler = function(err, v) return v == 2 and err .. " 2" or err.code end,
+      })))
+      assert.equal(5, tries)
+      assert.same({ false, "refused" }, { pcall(remote, 2) })
+      assert.same({ true }, { pcall(remote, 1) })
+      assert.same({ 5, 6, 3 }, { worker:stats().done, worker:stats().failed, worker:stats().given_up })
+      assert.equal(3, place.owner:dead("asks"):count())
+      worker:drain()
+    end))
+
     it("cancels a job whose caller is cancelled, whether it runs or waits", within(function(place)
       local began, ended = 0, 0
       local worker = place.open():serve("slow", 1, function()

@@ -134,6 +134,32 @@ for _, at in ipairs(places) do
       out:close()
     end))
 
+    it("tries again what has returned nil and an error, stores nothing of it, and gives it up", within(function(place)
+      local owner = place.owner
+      stored(owner, "words", "a", "b")
+      local _, results = stored(owner, "out")
+      local out, calls = assert(owner:source "out"), 0
+      local stage = assert(owner:stage("words", 1, function(word)
+        calls = calls + 1
+        if word == "a" then return nil, "connection refused" end
+      end, "out", { tries = 3, backoff = 10, ex_handler = function(err, word) return word .. ": " .. err end }))
+      assert.equal("a: connection refused", out:take().value)
+      wait_for(function() return stage:stats().done == 2 end)
+      assert.same({ 4, 3, 1 }, { calls, stage:stats().failed, results:stats().messages })
+      stage:drain()
+
+      local strict
+      local reports = reported.report_texts(function()
+        strict = assert(owner:stage("words", 1, function() return nil, "refused" end, nil,
+          { name = "strict", tries = 1 }))
+        wait_for(function() return strict:stats().given_up == 2 end)
+      end)
+      assert.same({ "refused", "refused" }, reports)
+      assert.same({ 2, "refused" }, { owner:dead("strict"):count(), owner:dead("strict"):get(1).error })
+      strict:drain()
+      out:close()
+    end))
+
     it("waits while the stream of its results is full", within(function(place)
       local owner = place.owner
       local out = assert(owner:stream("out", { max_messages = 1, discard = "new" }))

@@ -139,23 +139,28 @@ describe("a stream of a store", function()
     end)
   end
 
-  it("does not lose a try of a stage while the disk has no room for what its transaction does", function()
-    waits.scale(0.02)
-    finally(function() waits.scale(1) end)
-    local sink = stream "words"
-    store.db:exec "create table effects(text)"
-    store.db:exec(("pragma max_page_count = %d"):format(store.db:one("pragma page_count").page_count + 10))
-    local stage = assert(store:stage("words", 1, function(text, _, tx)
-      tx:exec("insert into effects values (?)", text:rep(200000))
-    end, nil, { name = "s", tx = true, tries = 1 }))
-    assert(sink:put "x")
-    wait_for(function() return has_reported "database or disk is full" end)
-    store.db:exec "pragma max_page_count = 100000"
-    wait_for(function() return stage:stats().done == 1 end)
-    assert.same({ 0, 0 }, { stage:stats().failed, store:dead("s"):count() })
-    assert.equal(1, store.db:one("select count(*) as n from effects").n)
-    stage:stop()
-  end)
+  for _, how in ipairs { "raises", "returns" } do
+    it("does not lose a try of a stage that " .. how .. " that the disk has no room", function()
+      waits.scale(0.02)
+      finally(function() waits.scale(1) end)
+      local sink = stream "words"
+      store.db:exec "create table effects(text)"
+      store.db:exec(("pragma max_page_count = %d"):format(store.db:one("pragma page_count").page_count + 10))
+      local stage = assert(store:stage("words", 1, function(text, _, tx)
+        local to = tx or store.db
+        local ok, err = pcall(to.exec, to, "insert into effects values (?)", text:rep(200000))
+        if not ok and how == "returns" then return nil, err end
+        assert(ok, err)
+      end, nil, { name = "s", tx = how == "raises", tries = 1 }))
+      assert(sink:put "x")
+      wait_for(function() return has_reported "database or disk is full" end)
+      store.db:exec "pragma max_page_count = 100000"
+      wait_for(function() return stage:stats().done == 1 end)
+      assert.same({ 0, 0 }, { stage:stats().failed, store:dead("s"):count() })
+      assert.equal(1, store.db:one("select count(*) as n from effects").n)
+      stage:stop()
+    end)
+  end
 
   it("that is full refuses messages, and its stage waits with results and dead letters until there is room", function()
     waits.scale(0.02)

@@ -27,8 +27,9 @@ local FORGETS <const> = "stage: the stream %q has the retention %q: when the ser
 ---
 ---    local stage = assert(conn:stage("orders", 8, function(order) return invoice(order) end, "invoices"))
 ---
----f gets the value and the message. Each result that is not nil is a message of its own. If f raises, it is tried again
----later. After the last try, ex_handler decides, or the message is given up and the error reported (rn.on_error).
+---f gets the value and the message. Each result that is not nil is a message of its own. If f raises, or returns nil
+---and an error, it is tried again later. After the last try, ex_handler decides, or the message is given up and the
+---error reported (rn.on_error).
 ---@param conn runnel.nats.Connection
 ---@param from string a stream
 ---@param n integer

@@ -214,6 +214,11 @@ local function try(self)
   return false, err, dropped and dropped[3]
 end
 
+-- Marks an outcome as failed if the function has returned nil and an error, as rn.pmap and pools of threads do.
+local function judge(outcome)
+  if outcome[1] == nil and outcome[2] ~= nil then outcome.failed, outcome.err = true, outcome[2] end
+end
+
 -- Stores the results of the function, for as long as that takes.
 local function store(self, outcome)
   if self.worker.limit then self.worker.keeper:extend(self.message) end
@@ -238,6 +243,7 @@ local function run(self)
     return leave(self)
   end
   local ok, outcome, trace = try(self)
+  if ok then judge(outcome) end
   if self.is_cancelled or self.is_stopped then return leave(self) end
   local err = outcome
   if ok and not outcome.failed then

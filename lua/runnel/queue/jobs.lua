@@ -70,8 +70,8 @@ function Task:run(job)
   local value, why = self:value_of(job)
   if why ~= nil then return { n = 0, failed = true, err = "the job's value cannot be read: " .. why } end
   if job.limits.is_async then return run_async(self.f, value) end
-  local result = self.f(value)
-  return { n = result ~= nil and 1 or 0, result }
+  local result, err = self.f(value)
+  return { n = result ~= nil and 1 or 0, result, err }
 end
 
 function Task:value(job) return (self:value_of(job)) end

@@ -23,7 +23,8 @@ local remote = {}
 ---@class runnel.RemoteOptions
 ---@field encoding? string of values and results: "msgpack" (default), "json", or "raw" for strings as they are
 ---@field starts? integer how often a job is started at most, if its worker falls silent each time; default 5
----@field tries? integer how often a job is tried at most, if the function raises each time; default 1
+---@field tries? integer how often a job is tried at most, if the function raises, or returns nil and an error, each
+---time; default 1
 ---@field backoff? number ms until the second try, half of it at least; doubled for each further one, up to a minute;
 ---default 1000
 ---@field dead? boolean false: jobs that are given up do not become dead letters (conn:dead)

@@ -20,7 +20,7 @@ local stage = {}
 ---@field to_subject? string the subject of the results, if their stream has several
 ---@field ack_wait? number ms after which the messages of a process that has died go to others (30000)
 ---@field max_running? integer how many messages may be worked on in all processes together (1000)
----@field tries? integer how often a message is tried if the function raises (5)
+---@field tries? integer how often a message is tried if the function raises, or returns nil and an error (5)
 ---@field backoff? number ms until the second try (1000), at least half of that; doubled for each further one, up to a
 ---minute
 ---@field starts? integer how often a message is started if its process ends each time (5)

@@ -7,11 +7,19 @@ local problems = require "runnel.store.problems"
 
 local for_now = {}
 
-local ForNow = { __close = function(self, err)
-  if err ~= nil and problems.is_for_now(err, self.path) then hand_back.hand_back((core.internal.error_text(err))) end
-end }
+local function hand_back_if_passing(path, err)
+  if err ~= nil and problems.is_for_now(err, path) then hand_back.hand_back((core.internal.error_text(err))) end
+end
 
----The same function, but an error that says that the file cannot be written for now becomes that of `hand_back`.
+local ForNow = { __close = function(self, err) hand_back_if_passing(self.path, err) end }
+
+local function returned(path, result, err, ...)
+  if result == nil then hand_back_if_passing(path, err) end
+  return result, err, ...
+end
+
+---The same function, but an error that says that the file cannot be written for now, raised or returned after nil,
+---becomes that of `hand_back`.
 ---@param store runnel.store.Store
 ---@param f function
 ---@return function
@@ -19,7 +27,7 @@ function for_now.hands_back(store, f)
   local judge = setmetatable({ path = store.path }, ForNow)
   return function(...)
     local _ <close> = judge
-    return f(...)
+    return returned(store.path, f(...))
   end
 end
 

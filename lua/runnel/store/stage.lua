@@ -12,6 +12,8 @@ local sinks = require "runnel.store.sink"
 local steps = require "runnel.store.steps"
 local worker = require "runnel.queue.worker"
 
+local raise_if_nil = require "runnel.workers.calls".raise_if_nil
+
 local stage = {}
 
 -- The results of f without those that are nil, as a keeper stores them.
@@ -42,6 +44,7 @@ local function with_tx(keeper, f, has_results)
     local outcome
     keeper.consumer.store.db:transaction(function(tx)
       outcome = table.pack(f(value, message, tx))
+      if outcome[2] ~= nil then raise_if_nil(outcome[1], outcome[2]) end -- nothing is committed
       local ok, err = keeper:store_results(tx, message, results_of(outcome, has_results))
       if not ok then error(err, 0) end
     end)
@@ -57,8 +60,9 @@ end
 ---
 ---    local stage = assert(store:stage("orders", 8, function(order) return invoice(order) end, "invoices"))
 ---
----f gets the value and the message. Each result that is not nil is a message of its own. If f raises, it is tried again
----later. After the last try, ex_handler decides, or the message is given up and the error reported (rn.on_error).
+---f gets the value and the message. Each result that is not nil is a message of its own. If f raises, or returns nil
+---and an error, it is tried again later. After the last try, ex_handler decides, or the message is given up and the
+---error reported (rn.on_error).
 ---@param store runnel.store.Store
 ---@param from string a stream
 ---@param n integer
