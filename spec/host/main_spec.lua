@@ -443,6 +443,30 @@ describe("runnel, the executable", function()
       assert.matches("ended, and 2 go blocks are parked for ever:\n[^\n]*pipe[^\n]*\n[^\n]*reader", result.err)
     end)
 
+    it("is silent about pools of threads without calls, and names the thread of a call that is left", function()
+      local result = script([[
+        local rn = require "runnel"
+        local function same(v) return v end
+        POOL = rn.threads(2, same)
+        print(POOL(1))
+        do rn.threads(1, same)(1) end
+        print(pcall(rn.threads, 1, "not.there"))
+        for v in rn.pmap(4, rn.threads(2, same), { 2, 3 }) do print(v) end
+      ]], "", "--deadlock=error")
+      assert.equal("", result.err)
+      assert.matches("^1\nfalse\t[^\n]*threads: [^\0]*\n2\n3\n$", result.out)
+      assert.equal(0, result.status)
+
+      result = script [[
+        local rn = require "runnel"
+        local idle, pool = rn.threads(1, function() end), rn.threads(1, function(ch) return ch:take() end)
+        local ch = rn.shared_chan()
+        rn.go(function() pool(ch) end)
+      ]]
+      assert.matches("#%d+ %(threads script.lua:2%): waiting for [^\n]*take on chan: #%d+ at script.lua:2\n", result.err)
+      assert.equal(1, select(2, result.err:gsub("threads script.lua:2%)", "")))
+    end)
+
     it("fails with --deadlock=error, and is silent with --deadlock=ignore", function()
       local result = script(text, "", "--deadlock=error")
       assert.matches("7 go blocks are parked for ever", result.err)

@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local entries = require "runnel.internal.entries"
 local inspect = require "runnel.host.inspect"
+local living = require "runnel.internal.living"
 local short = require "runnel.internal.short"
 
 -- How many go blocks are listed: after Ctrl-C and SIGQUIT, and at the end of a script.
@@ -89,6 +90,12 @@ local function is_idle_port(entry)
   return entry.operation == "take" or entry.channel ~= nil and entry.channel:closed()
 end
 
+-- Whether it stands for a thread of a pool without calls, which waits for the next one, or ends. A pool does not keep
+-- the program running, and need not be closed before the end. The threads of rn.thread have names of another form.
+local function is_idle_thread(entry, busy)
+  return entry.thread and not entry.name:find "^thread " and not busy[entry.result]
+end
+
 -- Whether a go block waits for a signal, perhaps among other things.
 local function waits_for_signal(entry)
   local signals = package.loaded["runnel.uv.signals"]
@@ -103,8 +110,9 @@ end
 -- of them.
 local function parked()
   local list, are_library = {}, true
+  local busy = living.busy_threads and living.busy_threads() or {}
   for _, entry in ipairs(core.internal.waits()) do
-    if not is_idle_port(entry) and not waits_for_signal(entry) then
+    if not is_idle_port(entry) and not is_idle_thread(entry, busy) and not waits_for_signal(entry) then
       list[#list + 1] = entry
       are_library = are_library and entry.is_library or false
     end

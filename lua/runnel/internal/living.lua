@@ -9,6 +9,7 @@ local core = require "runnel.core"
 ---@field flow_rows? fun(flow: runnel.Flow): runnel.FlowStats
 ---@field workers? table<runnel.Worker, true>
 ---@field pools? table<integer, runnel.Pool>
+---@field busy_threads? fun(): table<runnel.Channel<any>, true> the go blocks that stand for threads of pools with calls
 ---@field pool_stats? fun(pool: runnel.Pool): table
 ---@field servers? table<integer, runnel.http.Server>
 ---@field server_tally? fun(server: runnel.http.Server): table

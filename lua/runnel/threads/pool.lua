@@ -405,6 +405,16 @@ function pools.make(k, what, where, caller, n)
   return self
 end
 
-everything.pools, everything.pool_stats = pools.living, pools.stats
+---The go blocks that stand for threads of pools which have calls without an answer.
+---@return table<runnel.Channel<any>, true>
+function pools.busy()
+  local busy = {}
+  for _, pool in pairs(pools.living) do
+    for _, block in ipairs(pool.waiting > 0 and pool.blocks or {}) do busy[block] = true end
+  end
+  return busy
+end
+
+everything.pools, everything.pool_stats, everything.busy_threads = pools.living, pools.stats, pools.busy
 
 return pools
