@@ -463,7 +463,8 @@ describe("runnel, the executable", function()
         local ch = rn.shared_chan()
         rn.go(function() pool(ch) end)
       ]]
-      assert.matches("#%d+ %(threads script.lua:2%): waiting for [^\n]*take on chan: #%d+ at script.lua:2\n", result.err)
+      assert.matches("#%d+ %(threads script.lua:2%): waiting for [^\n]*take on chan: #%d+ at script.lua:2\n",
+        result.err)
       assert.equal(1, select(2, result.err:gsub("threads script.lua:2%)", "")))
     end)
 
@@ -510,6 +511,24 @@ describe("runnel, the executable", function()
         .. "in main chunk\n\t%[C%]: in %?\ngo blocks:\n  #%d+ %(worker%): take on chan: jobs at script.lua:2\n",
         result.err)
       assert.equal(130, result.status)
+    end)
+
+    it("ends at once also in a block with a pool of threads, whose jobs would take long", function()
+      for _, job in ipairs { "require('runnel').sleep(3600000)", "repeat until false" } do
+        local result = interrupted(([[
+          local rn = require "runnel"
+          local told = rn.shared_chan(1)
+          local pool <close> = rn.threads(1, function(told) told:put(true) %s end)
+          local results = rn.pmap(2, pool, { told, told })
+          told:take()
+          print "ready" io.stdout:flush()
+          for _ in results do end
+        ]]):format(job), job:find "repeat")
+        assert.matches("^[^\n]*runnel: interrupted!\nstack traceback:\n[^\n]*\n\tscript.lua:7: in main chunk\n",
+          result.err)
+        assert.not_matches("error in", result.err)
+        assert.equal(130, result.status)
+      end
     end)
 
     it("says why there is no deadlock", function()

@@ -1225,6 +1225,32 @@ describe("rn.threads", function()
     raises("^threads: the pool is closed", function() pool(2) end)
   end)
 
+  it("drops its jobs, or cancels them, if an error ends the block that has it", function()
+    local told = rn.shared_chan(3)
+    for _, what in ipairs { "waits", "computes" } do
+      for _, is_cancelled in ipairs { false, true } do
+        local began, results = rn.chan(1), nil
+        local block = rn.go(function()
+          local pool <close> = rn.threads(1, function(job)
+            job.told:put(job.what)
+            if job.what == "waits" then require "runnel".sleep(1e6) end
+            repeat until false
+          end)
+          results = rn.pmap(2, pool, { { what = what, told = told }, { what = what, told = told } })
+          told:take()
+          began:put(true)
+          if is_cancelled then rn.chan():take() end
+          error("the end", 0)
+        end)
+        began:take()
+        if is_cancelled then rn.cancel(block, "the end") end
+        assert.same({ nil, "the end" }, { block:take() })
+        assert.matches("^threads: the thread of this call has ended: the pool was drained", select(2, results:take()))
+        assert.is_nil(told:poll()) -- the second job has not begun
+      end
+    end
+  end)
+
   it("brings the traceback of an error, which goes into the report; the error stays what it is", function()
     local pool <close> = rn.threads(1, function(v)
       local function fail(err) error(err, 0) end

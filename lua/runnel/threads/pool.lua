@@ -299,14 +299,9 @@ local SlowReport = { __close = function(report) core.cancel(report.block) end }
 
 -- ---- the pool ----
 
----Accepts no more jobs, and waits until its jobs are done and its threads have ended. After 5 s a message on stderr
----names the unfinished jobs.
----@param timeout? number ms; jobs that still run then are cancelled; default never
----@return boolean drained false if jobs were cancelled
----@return runnel.TimedOut? err
-function Pool:drain(timeout)
-  sign.own(self, "pool", "drain")
-  if timeout ~= nil then check.ms(timeout, 0, "drain: timeout") end
+-- Accepts no more jobs, and waits until the threads have ended. After `timeout` ms it cancels the jobs that are left.
+-- Returns whether it has done so.
+local function finish(self, timeout)
   self.jobs:close()
   local block = self.running > 0 and not is_simulation() and core.go(report_slow, self)
   local _ <close> = block and setmetatable({ block = block }, SlowReport) or nil
@@ -321,13 +316,26 @@ function Pool:drain(timeout)
     end
     result:take()
   end
-  if is_late then return timed_out.of_drain(self.results[1]:name(), timeout --[[@as number]]) end
+  return is_late
+end
+
+---Accepts no more jobs, and waits until its jobs are done and its threads have ended. After 5 s a message on stderr
+---names the unfinished jobs.
+---@param timeout? number ms; jobs that still run then are cancelled; default never
+---@return boolean drained false if jobs were cancelled
+---@return runnel.TimedOut? err
+function Pool:drain(timeout)
+  sign.own(self, "pool", "drain")
+  if timeout ~= nil then check.ms(timeout, 0, "drain: timeout") end
+  if finish(self, timeout) then return timed_out.of_drain(self.results[1]:name(), timeout --[[@as number]]) end
   return true
 end
 
 time_limit.mark_later(Pool)
 
-function Pool:__close() self:drain() end
+-- An error, such as a cancellation or Ctrl-C, that ends the block with the pool must not wait for jobs whose results
+-- nobody will take.
+function Pool:__close(err) finish(self, err ~= nil and 0 or nil) end
 Pool.__name = "pool of threads"
 
 -- When the pool is collected, its threads end.

@@ -183,7 +183,7 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
     if self.number then
       busy[self.number] = nil
       pcall(internal.excuse, block, why)
-      if not self.is_cancelled then core.go(send_error, self.number, 0, why) end
+      if not (self.is_cancelled or why == internal.INTERRUPTED) then core.go(send_error, self.number, 0, why) end
     end
     add_worker(worker_died)
   end
