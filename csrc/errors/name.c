@@ -66,6 +66,21 @@ static void push_function(lua_State *co, int n) {
   lua_pushvalue(co, lua_isfunction(co, i) && !lua_iscfunction(co, i) ? i : at);
 }
 
+/* Whether a coroutine that has not started has the function of its go block still on its stack: a finalizer may have
+   ended the go block. */
+static bool has_function(const Go *go) { return lua_gettop(go->alt.co) > go->alt.nresults; }
+
+/* Fills in the function of a go block that has not started, and returns true; false if that is a value with a __call
+   metamethod. The go block has its function. */
+static bool find_new_function(const Go *go, lua_Debug *ar) {
+  lua_State *co = go->alt.co;
+  push_function(co, go->alt.nresults);
+  bool is = lua_isfunction(co, -1);
+  if (is) lua_getinfo(co, ">S", ar);
+  else lua_pop(co, 1);
+  return is;
+}
+
 bool name_push_target(lua_State *L, int at) {
   if (!(((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS)) return false;
   int top = lua_gettop(L);
@@ -116,17 +131,11 @@ static void push_name(lua_State *L, Go *go, int at, bool has_numbers) {
     return;
   }
   if (!co || !name_find_function(co, &ar)) {
-    if (!co || lua_gettop(co) <= go->alt.nresults) { /* a finalizer has ended it while it was being listed */
-      lua_pushliteral(L, "?");
+    bool has = co && has_function(go); /* else it was ended while it was being listed */
+    if (!has || !find_new_function(go, &ar)) {
+      lua_pushstring(L, has ? "[C]" : "?");
       return;
     }
-    push_function(co, go->alt.nresults);
-    if (!lua_isfunction(co, -1)) { /* a value with a __call metamethod */
-      lua_pop(co, 1);
-      lua_pushliteral(L, "[C]");
-      return;
-    }
-    lua_getinfo(co, ">S", &ar);
   }
   if (go->origin && origin_is_library(L, &ar) && push_origin_name(L, go, at, has_numbers)) return;
   push_place(L, &ar);
@@ -160,8 +169,10 @@ void name_push_label(lua_State *L, Go *go, int at) {
 }
 
 bool name_is_library(lua_State *L, const Go *go) {
+  lua_State *co = go->alt.co;
   lua_Debug ar;
-  if (!go->alt.co || !name_find_function(go->alt.co, &ar)) return false;
+  if (!co) return false;
+  if (!name_find_function(co, &ar) && (!has_function(go) || !find_new_function(go, &ar))) return false;
   return ar.linedefined < 0 ? go->origin != 0 : origin_is_library(L, &ar);
 }
 

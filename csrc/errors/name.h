@@ -36,7 +36,7 @@ bool name_push_target(lua_State *L, int at);
    nothing. */
 bool name_find_function(lua_State *co, lua_Debug *ar);
 
-/* Whether a begun go block was started by the library for itself: its function is the library's. */
+/* Whether a go block was started by the library for itself: its function is the library's. */
 bool name_is_library(lua_State *L, const Go *go);
 
 /* Describes the innermost function of the program in which a go block waits, by its file and line, and returns true; or

@@ -99,6 +99,39 @@ describe("a call that blocks the thread in a go block", function()
     })
   end)
 
+  it("of a thread is told if another go block of the program is there", function()
+    local told, out = run {
+      "local pool <close> = rn.threads(1, function()",
+      '  os.execute "sleep 0.1"',
+      "end)",
+      "pool(1)",
+      "pool(2)",
+      "rn.thread(function()",
+      '  os.execute "sleep 0.1"',
+      "end):take()",
+      "rn.thread(function()",
+      '  local rn = require "runnel"',
+      "  local first = rn.go(function() rn.sleep(0) end)",
+      '  os.execute "sleep 0.1"',
+      "  first:take()",
+      "end):take()",
+      "local several <close> = rn.threads(1, function(v)",
+      '  local rn = require "runnel"',
+      '  if v == "waits" then rn.sleep(1e6) else',
+      '    os.execute "sleep 0.1"',
+      "  end",
+      "end, { n = 2 })",
+      'local waits = rn.go(several, "waits")',
+      "rn.yield()",
+      'several "blocks"',
+      "rn.cancel(waits)",
+      "print 'ended'",
+    }
+    assert.equal("ended\n", out)
+    assert_told(told, { { "13: os%.execute", "uv.run" }, { "19: os%.execute", "uv.run" } })
+    assert.equal(2, #told, table.concat(told, "\n"))
+  end)
+
   it("and may wait for this program's own server is told while it runs", function()
     if no_http then return pending(no_http) end
     local told, out = run {

@@ -14,6 +14,13 @@ local entries = {}
 -- The name of a channel, as "chan: jobs", or without "chan: ".
 local function name(ch, is_brief) return is_brief and name_of(ch):gsub("^chan: ", "") or name_of(ch) end
 
+---Whether a go block is one of the program, or one of the library that runs a function of the program.
+---@param entry table of internal.waits
+---@return boolean
+function entries.is_of_program(entry)
+  return not (entry.is_library and entry.fed == nil or entry.is_silent or entry.name:find "^a port to ")
+end
+
 ---The channels for which a go block, the thread that it stands for, or the main program waits.
 ---@param entry table
 ---@return runnel.Channel<any>[]

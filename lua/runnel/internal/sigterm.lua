@@ -118,10 +118,6 @@ end
 
 -- ---- what keeps the program ----
 
-local function is_of_program(entry)
-  return not (entry.is_library and entry.fed == nil or entry.is_silent or entry.name:find "^a port to ")
-end
-
 local function text_of(self)
   local lines, blocks = {}, {}
   local draining = {}
@@ -131,7 +127,7 @@ local function text_of(self)
   local main = internal.main_line()
   if main then lines[#lines + 1] = "\n  the main program at " .. main end
   for _, entry in ipairs(internal.waits()) do
-    if is_of_program(entry) then blocks[#blocks + 1] = entry end
+    if entries.is_of_program(entry) then blocks[#blocks + 1] = entry end
   end
   return ("%s%s"):format(table.concat(lines),
     #blocks > 0 and "\ngo blocks of the program:" .. entries.lines(blocks, LISTED, true) or "")

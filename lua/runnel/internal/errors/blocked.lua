@@ -2,6 +2,8 @@
 ---program. csrc/lua/state/blocking.c calls it.
 
 local debug, io = debug, io
+local core = require "runnel.core"
+local entries = require "runnel.internal.entries"
 local living = require "runnel.internal.living"
 
 local PROCESS <const> = 'uv.run { "sh", "-c", command } waits without that'
@@ -52,15 +54,29 @@ local function text(where, name, happened)
     module == "rn" and "" or "." .. module, of_servers())
 end
 
+-- Where the first go block of a thread waits if its function is one of the library, which only starts the jobs of a
+-- pool (runnel.threads.thread_main).
+local NOWHERE <const> = "thread:1"
+
+-- Whether this is a thread that the program has started, in which no other of its go blocks waits for a turn. Such a
+-- thread is there to be blocked.
+local function is_alone()
+  if not core.internal.thread_name then return false end
+  for _, entry in ipairs(core.internal.waits()) do
+    if entry.state ~= "running" and entry.where ~= NOWHERE and entries.is_of_program(entry) then return false end
+  end
+  return true
+end
+
 ---@class runnel.internal.errors.blocked
 local blocked = {}
 
 ---What to say of a call that begins, if it takes a second.
 ---@param name string of the function, as in "os.execute"
----@return string? text nil if that was told before
+---@return string? text nil if that was told before, or need not be
 function blocked.text(name)
   local where = line()
-  return not told[where] and text(where, name, RUNS) or nil
+  return not told[where] and not is_alone() and text(where, name, RUNS) or nil
 end
 
 ---A call has returned.
@@ -69,7 +85,7 @@ end
 ---@param is_told boolean it was told meanwhile
 function blocked.ended(name, ms, is_told)
   local where = line()
-  if told[where] then return end
+  if told[where] or is_alone() then return end
   told[where] = true
   if not is_told then io.stderr:write(text(where, name, ENDED:format(ms))) end
 end
