@@ -291,6 +291,30 @@ describe("a thread of a scope", function()
     rn.run()
   end)
 
+  it("fails as a go block of a scope does", function()
+    for _, kind in ipairs { "go", "thread" } do
+      local why
+      assert.equal("body", rn.scope(function(s)
+        local result = s[kind](s, function() return nil, "not found" end)
+        why = table.pack(result:take())
+        return "body"
+      end))
+      assert.same({ nil, "not found", n = 2 }, why)
+      local ok, err = pcall(rn.scope, function(s) s[kind](s, function() error() end) end)
+      assert.is_false(ok)
+      assert.matches(stage.raised_nil or "raised nil", err)
+      ok, err = pcall(rn.scope, function(s) s[kind](s, function() error { code = 7 } end) end)
+      assert.same({ false, { code = 7 } }, { ok, err })
+      if kind == "go" then stage.heard() end -- the go block that has raised nil
+    end
+    rn.go(rn.scope, function(s) s:thread(function() error("nobody takes this", 0) end) end)
+    rn.run()
+    local heard = stage.heard()
+    assert.same({ 1, "nobody takes this" }, { #heard, heard[1].err })
+    assert.matches("\nin thread [^\n]*thread_cancel_spec.lua:%d+, stack traceback:\n.*thread_cancel_spec.lua:%d+: in ",
+      heard[1].trace)
+  end)
+
   it("that cannot start is an error at the caller's line", function()
     rn.scope(function(s)
       assert.error_matches(function() s:thread(print) end,

@@ -273,11 +273,20 @@ function Thread:__close(reason)
   pcall(internal.join, result:done()) -- before Lua 5.4.3 it cannot wait here
 end
 
+-- Gives what the function of a thread has done as if the go block had called it.
 local function wait_for_thread(result)
   local _ <close> = setmetatable({ result = result }, Thread)
-  local value, err = result:take()
-  if value == nil and err ~= nil then error(err, 0) end
-  return value
+  local message, err = result:take()
+  if not message then -- it has returned nothing, was cancelled, or could not begin
+    if err ~= nil then error(err, 0) end
+    return nil
+  end
+  result:take() -- until the thread has ended
+  local value, has_raised, traceback = message[1], message[2], message[3]
+  if has_raised == nil then return value end
+  if not has_raised then return nil, value end
+  more.keep(value, traceback)
+  error(value, 0)
 end
 
 ---Starts a thread, as rn.thread does, for which the scope waits. Cancelling the scope cancels the thread.
@@ -290,6 +299,7 @@ function Scope:thread(f, ...)
   local threads = require "runnel.threads.start"
   local job, where = threads.describe(f)
   if not job then error("scope:thread: " .. where, 2) end
+  job.in_scope = true
   local result, why = threads.thread(job, where, "thread", ...)
   if not result then error("scope:thread: " .. why, 2) end
   return self:go(wait_for_thread, result)

@@ -29,13 +29,6 @@ local RAISED_NIL = "a job of a pool of threads has raised nil"
 ---@field trace? string the traceback of the error with which it was closed
 ---@field failed integer|false the number of the last call whose job waited forever
 
--- The traceback of a job's error for the calling state: the job's own part, and the name of the thread.
-local function traceback_of(err, trace)
-  if not trace then return nil end
-  trace = trace:match "^(.*)\n\t%[C%]: in %l+ 'xpcall'" or trace
-  return ("in %s, %s"):format(internal.thread_name, more.add(err, trace))
-end
-
 -- The error of a job as its caller gets it.
 local function told(err)
   if err == nil then return RAISED_NIL end
@@ -48,7 +41,7 @@ local function call_async(self, f, value, result)
   if ok then return end
   guard.raise_cancelled(err)
   if result:closed() then return internal.report(err, trace, A_JOB) end
-  self.trace = traceback_of(err, trace)
+  self.trace = more.in_thread(err, trace)
   guard.close(result, told(err))
 end
 
@@ -154,7 +147,7 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
       send(number, started, result)
     else
       -- A cancellation is not raised again: a job that was cancelled because it waited forever has failed.
-      send_error(number, started, result, traceback_of(result, trace))
+      send_error(number, started, result, more.in_thread(result, trace))
     end
   end
 

@@ -20,7 +20,7 @@ local LONGEST_NAME = 200 -- bytes of a channel's name
 ---Describes a function, or the module of a name, so that it can be sent to another state: returns the description and a
 ---name for messages; or nil, and the reason why it cannot be sent.
 ---@param f any
----@return { code?: string, module?: string }?
+---@return { code?: string, module?: string, in_scope?: boolean }?
 ---@return string
 function start.describe(f)
   if type(f) == "string" then

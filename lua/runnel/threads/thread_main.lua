@@ -6,6 +6,7 @@ local core = require "runnel.core"
 local bytecode = require "runnel.threads.bytecode"
 local guard = require "runnel.internal.guard"
 local living = require "runnel.internal.living"
+local more = require "runnel.internal.errors.more"
 local sendable = require "runnel.internal.sendable"
 local thread_function = require "runnel.threads.thread_function"
 
@@ -24,10 +25,14 @@ local thread_function = require "runnel.threads.thread_function"
 ---@field result runnel.Channel<any> gets what the function returns
 ---@field reports runnel.Channel<table> gets the thread's unhandled errors
 ---@field trace? runnel.threads.trace_threads if threads are recorded
+---@field in_scope? boolean the result channel gets what the function does as a message: { value }; { err, true,
+---traceback } if it has raised, { err, false } if it has returned nil and an error. The scope handles the error
 
 -- The outermost function of the go block that calls the thread's function. It does not belong to the library, so the go
 -- block counts as one that the program has started: if it is cancelled, each later wait raises the reason.
 local OF_PROGRAM <const> = assert(load("(...)()", "=thread"))
+
+local RAISED_NIL <const> = "the function of a thread has raised nil"
 
 ---@param job runnel.ThreadJob
 return function(job)
@@ -41,9 +46,21 @@ return function(job)
     reports:put_async { err = sendable(err), traceback = traceback, where = ("%s in %s"):format(where, job.name) }
   end)
   local function fail(err, traceback)
-    err = sendable(err)
+    local trace = job.in_scope and more.in_thread(err, traceback)
+    err = err == nil and RAISED_NIL or sendable(err) -- nil would say that there is no error
+    if job.in_scope then return result:put { err, true, trace } end
     result:close(err)
     reports:put_async { err = err, traceback = traceback, where = job.name, is_result = true }
+  end
+
+  -- The function has returned these values.
+  local function finish(value, problem)
+    if value ~= nil then
+      local is_sent, why = pcall(result.put, result, job.in_scope and { value } or value)
+      if not is_sent then fail(why) end
+    elseif problem ~= nil then
+      if job.in_scope then result:put { sendable(problem), false } else result:close(sendable(problem)) end
+    end
   end
 
   local recorder = job.trace and require "runnel.tracing.trace_recorder"
@@ -54,11 +71,9 @@ return function(job)
     local ok, value, problem = guard.try(function()
       return thread_function(job)(table.unpack(job.args, 1, job.args.n))
     end)
-    local traceback = not ok and problem or nil
-    if ok and value ~= nil then ok, value = pcall(result.put, result, value) end
-    if not ok and core.internal.is_cancelled(value) then result:close(sendable(value))
-    elseif not ok then fail(value, traceback)
-    elseif value == nil and problem ~= nil then result:close(sendable(problem)) end
+    if ok then finish(value, problem)
+    elseif core.internal.is_cancelled(value) then result:close(sendable(value))
+    else fail(value, problem) end
     has_returned = true
   end):name(job.name)
   -- Not control:done(): that would count as a pending event and hide a deadlock.
@@ -74,7 +89,10 @@ return function(job)
     ok, err = pcall(rn.alts, { main, stopped })
     local is_deadlock = not ok and type(err) == "string" and err:find("deadlock: ", 1, true)
   until not (is_deadlock and living.fail_stuck and living.fail_stuck(err))
-  if not ok then fail(err) end
+  if not ok then
+    fail(err)
+    has_returned = true
+  end
   if not has_returned then -- the error that has ended it got past xpcall: it was cancelled
     local _, reason = job.control:poll()
     if reason ~= nil then result:close(reason) end

@@ -39,6 +39,17 @@ function more.add(err, traceback)
   return traceback and traceback .. "\n" .. kept or kept
 end
 
+---In a thread: the traceback of an error for the state that gets the error, to be kept there. It is the part of the
+---function that guard.try has called, below the name of the thread.
+---@param err any
+---@param traceback string?
+---@return string?
+function more.in_thread(err, traceback)
+  if not traceback then return nil end
+  traceback = traceback:match "^(.*)\n\t%[C%]: in %l+ 'xpcall'" or traceback
+  return ("in %s, %s"):format(core.internal.thread_name, more.add(err, traceback))
+end
+
 ---Errors that are handled together with another one of the same operation.
 ---@class runnel.internal.Others
 ---@field package what string what has failed, as in "another job of the pmap"
