@@ -57,7 +57,7 @@ return function(job)
   local function finish(value, problem)
     if value ~= nil then
       local is_sent, why = pcall(result.put, result, job.in_scope and { value } or value)
-      if not is_sent then fail(why) end
+      if not is_sent then fail((why:gsub(job.in_scope and "^put: value%[1%]" or "^put: value", "thread: result"))) end
     elseif problem ~= nil then
       if job.in_scope then result:put { sendable(problem), false } else result:close(sendable(problem)) end
     end
