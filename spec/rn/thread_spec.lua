@@ -355,6 +355,12 @@ describe("rn.thread", function()
       go_on:put(1)
       print(list[1]:take())
     ]]))
+    -- No descriptors for the threads of a pool: an error of the pool, and none of its threads.
+    assert.matches("^false\t[^\n]*threads: cannot make a file descriptor: Too many open files\n$", limited("-n 20", [[
+      local rn = require "runnel"
+      print(pcall(rn.threads, 30, function(v) return v end))
+      rn.run()
+    ]]))
     -- No memory for a large value.
     assert.equal("true\tput: value: not enough memory\n1\t60000000\n", limited("-v 180000", [[
       local rn = require "runnel"
@@ -1359,6 +1365,9 @@ describe("rn.threads", function()
     end)
     raises('^threads: unknown option "size"', function() rn.threads(1, "x", { size = 1 }) end)
     raises("^threads: a function or the name of a module expected, got nothing", function() rn.threads(1) end)
+    rn.run()
+    assert.same({}, rn.ps()) -- no thread is left
+    assert.same({}, stage.heard())
   end)
 end)
 

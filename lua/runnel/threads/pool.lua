@@ -356,8 +356,9 @@ local function thread_ended(self, result, ready)
 end
 
 local function add_thread(self, result, block, cancels, ready)
-  local i = self.running + 1
-  self.running, self.results[i], self.blocks[i], self.cancels[i] = i, result, block, cancels
+  local i = #self.results + 1 -- earlier ones may have ended
+  self.results[i], self.blocks[i], self.cancels[i] = result, block, cancels
+  self.running = self.running + 1
   -- The thread must not keep the pool from being collected.
   local ref = setmetatable({ self }, { __mode = "v" })
   internal.on_close(result, function()
@@ -394,8 +395,10 @@ function pools.make(k, what, where, caller, n)
   self.answers:name(start.name(("answers of %s %s"):format(caller, where)))
   self.bell:name(start.name(("bell of %s %s"):format(caller, where)))
   local ready = core.shared_chan(k)
+  -- Waits until the threads that have begun have ended, and takes their errors: the caller gets one for all.
   local function not_ready(why)
     self.jobs:close()
+    for _, result in ipairs(self.results) do result:take() end
     return nil, internal.error_text(why)
   end
   for _ = 1, k do
