@@ -1264,6 +1264,40 @@ describe("rn.threads", function()
     end
   end)
 
+  it("is drained in any time if it has no jobs, and not in time if it has some", function()
+    for _ = 1, 10 do assert.is_true(rn.threads(2, function(v) return v end):drain(0)) end
+    local told = rn.shared_chan(2)
+    local function job(says, result)
+      if result then result:put "first" end
+      says:put(true)
+      require "runnel".sleep(1e6)
+    end
+    for what, call in pairs {
+      ["a call"] = function(pool) rn.go(function() pcall(pool, told) end) end,
+      ["a call that has had a result"] = function(pool)
+        local to = rn.chan(1)
+        pool(told, to)
+        assert.equal("first", to:take())
+      end,
+    } do
+      local pool = rn.threads(2, job)
+      call(pool)
+      told:take()
+      local drained, err = pool:drain(0)
+      assert.is_false(drained, what)
+      assert.is_true(rn.is_timeout(err))
+    end
+    -- The caller of this one has gone.
+    local pool = rn.threads(1, job)
+    local caller = rn.go(pool, told)
+    told:take()
+    rn.cancel(caller)
+    rn.yield()
+    assert.is_true(pool:drain(0))
+    rn.run()
+    stage.heard()
+  end)
+
   it("brings the traceback of an error, which goes into the report; the error stays what it is", function()
     local pool <close> = rn.threads(1, function(v)
       local function fail(err) error(err, 0) end

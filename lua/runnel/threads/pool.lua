@@ -81,6 +81,8 @@ Call.__index = Call
 ---@field package blocks runnel.Channel<any>[] of the go blocks that stand for them
 ---@field package calls table<integer, runnel.PoolCall> the waiting calls
 ---@field package waiting integer how many they are
+---@field package delivering table<runnel.Channel<any>, true> the channels that still get results of answered calls; and
+---others that are closed
 ---@field package last integer the number of the last call
 ---@field package failed integer calls whose function has raised, or returned nil and an error
 ---@field package where string what it calls, for messages
@@ -104,7 +106,7 @@ local function forget(pool, call)
 end
 
 -- Passes on the results of a job that gets a channel for them: those in the message, then those from the channel.
-local function deliver(to, message)
+local function deliver(pool, to, message)
   local from <close> = message[3] or nil
   if not put_while_open(to, message[2]) then return end
   local value, err = message[4], nil
@@ -113,10 +115,11 @@ local function deliver(to, message)
     if not put_while_open(to, value) then return end
     value, err = take(from)
   end
+  pool.delivering[to] = nil
   guard.close(to, err)
 end
 
-local function answer_channel(to, message)
+local function answer_channel(pool, to, message)
   local value, rest = message[2], message[3]
   if value == nil then
     to:close()
@@ -126,7 +129,8 @@ local function answer_channel(to, message)
   elseif not rest and is_plain(to) and to:offer(value) ~= nil then
     to:close()
   else
-    guard.go(guard.close, to, deliver, to, message)
+    pool.delivering[to] = true
+    guard.go(guard.close, to, deliver, pool, to, message)
   end
 end
 
@@ -135,7 +139,7 @@ local function complete(pool, call, message)
   if message[3] == false then return call.begun(call.timer) end
   forget(pool, call)
   if message[3] == true then pool.failed = pool.failed + 1 end
-  if call.to then return answer_channel(call.to, message) end
+  if call.to then return answer_channel(pool, call.to, message) end
   call.answer = message
   call.done:offer(true)
 end
@@ -299,24 +303,33 @@ local SlowReport = { __close = function(report) core.cancel(report.block) end }
 
 -- ---- the pool ----
 
--- Accepts no more jobs, and waits until the threads have ended. After `timeout` ms it cancels the jobs that are left.
--- Returns whether it has done so.
+-- Whether results are missing of a job whose caller waits for them.
+local function has_jobs(pool)
+  for to in pairs(pool.delivering) do
+    if not to:closed() then return true end
+  end
+  return pool.waiting > 0
+end
+
+-- Accepts no more jobs, and waits until the threads have ended. After `timeout` ms it cancels what they do. Returns
+-- whether there were jobs then: without jobs a thread ends, but that takes time, too.
 local function finish(self, timeout)
   self.jobs:close()
   local block = self.running > 0 and not is_simulation() and core.go(report_slow, self)
   local _ <close> = block and setmetatable({ block = block }, SlowReport) or nil
-  local alarm <close>, is_late = guard.alarm(timeout), false
+  local alarm <close>, is_late, had_jobs = guard.alarm(timeout), false, false
   for _, result in ipairs(self.results) do
     if timeout and not is_late then
       is_late = select(2, core.alts({ result, alarm.over }, { priority = true })) == alarm.over
       if is_late then
+        had_jobs = has_jobs(self)
         self.ended = self.ended or "the pool was drained"
         for _, thread in ipairs(self.blocks) do core.cancel(thread, "the pool was drained") end
       end
     end
     result:take()
   end
-  return is_late
+  return had_jobs
 end
 
 ---Accepts no more jobs, and waits until its jobs are done and its threads have ended. After 5 s a message on stderr
@@ -389,7 +402,8 @@ function pools.make(k, what, where, caller, n)
     number = pools.made,
     jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), bell = core.shared_chan(1),
     cancels = {}, results = {}, blocks = {}, calls = {}, waiting = 0, last = 0, failed = 0, receiver = nil,
-    ringer = nil, enough = k // 2, unused = {}, running = 0, caller = caller, where = where, ended = nil,
+    delivering = setmetatable({}, { __mode = "k" }), ringer = nil, enough = k // 2, unused = {}, running = 0,
+    caller = caller, where = where, ended = nil,
   }, Pool)
   self.jobs:name(start.name(("jobs of %s %s"):format(caller, where)))
   self.answers:name(start.name(("answers of %s %s"):format(caller, where)))
