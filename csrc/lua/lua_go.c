@@ -6,6 +6,7 @@
 #include "blocks/timer.h"
 #include "capi/hold.h"
 #include "core/attr.h"
+#include "errors/origin.h"
 #include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
@@ -13,20 +14,25 @@
 #include "sim/busy.h"
 #include "tracing/trace_list.h"
 
-/* Checks the argument of go that is not a function. */
-static void check_go_function(lua_State *L) {
+/* Checks the argument of go that is not a function. Returns the origin of the go block if it is an object of the
+   library, such as a pool of threads: the go block would else be named after a line of the library. */
+static uint32_t check_go_object(lua_State *L) {
   if (!chan_to(L, 1) && luaL_getmetafield(L, 1, "__call") != LUA_TNIL) {
-    lua_pop(L, 1);
-    return;
+    lua_Debug ar = {.source = ""};
+    if (lua_isfunction(L, -1)) lua_getinfo(L, ">S", &ar);
+    else lua_pop(L, 1);
+    return origin_is_library(L, &ar) ? origin_of_caller(L, "go") : 0;
   }
   check_no_module(L, 1);
-  luaL_error(L, "go: a function expected, got %s; to call f(...) in a go block, write rn.go(f, ...)", check_got(L, 1));
+  return (uint32_t)luaL_error(L, "go: a function expected, got %s; to call f(...) in a go block, write rn.go(f, ...)",
+                              check_got(L, 1));
 }
 
 /* go(f, ...) -> result channel */
 static int core_go(lua_State *L) {
-  if (UNLIKELY(!lua_isfunction(L, 1))) check_go_function(L);
-  go_spawn(L, sched_self(L), lua_gettop(L) - 1);
+  uint32_t origin = LIKELY(lua_isfunction(L, 1)) ? 0 : check_go_object(L);
+  Go *go = go_spawn(L, sched_self(L), lua_gettop(L) - 1);
+  if (UNLIKELY(origin)) go->origin = origin & ORIGIN_MAX;
   return 1;
 }
 

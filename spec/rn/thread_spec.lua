@@ -1298,6 +1298,26 @@ describe("rn.threads", function()
     stage.heard()
   end)
 
+  it("that a go block calls leaves it the line of the program as its name", function()
+    local pool <close> = rn.threads(1, function(v)
+      require "runnel".sleep(1)
+      error(v, 0)
+    end)
+    local function name_of(block)
+      rn.yield() -- it begins
+      return stage.entry(block).name
+    end
+    local names, here = {}, stage.here(2)
+    local ok, err = pcall(rn.scope, function(s)
+      names[1] = name_of(s:go(pool, "of the scope"))
+    end)
+    assert.same({ false, "of the scope" }, { ok, err })
+    local block = rn.go(pool, "lost")
+    names[2] = name_of(block)
+    assert.same({ "s:go at " .. here, "go at " .. stage.here(-2) }, names)
+    assert.same({ nil, "lost" }, { block:take() })
+  end)
+
   it("brings the traceback of an error, which goes into the report; the error stays what it is", function()
     local pool <close> = rn.threads(1, function(v)
       local function fail(err) error(err, 0) end

@@ -232,6 +232,7 @@ function Scope:go(f, ...)
     error("scope:go: the scope has ended; start go blocks before its last one ends, or with rn.go", 2)
   end
   local result = start(self, Guard, f, ...)
+  if type(f) ~= "function" then pcall(internal.started, result, "s:go") end -- it may be one of the library: a pool
   if self.cancelled then cancel(result, self.reason) end
   return result
 end
