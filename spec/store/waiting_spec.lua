@@ -28,6 +28,10 @@ describe("a message of a store that waits", function()
       ["cancel: the id of a put expected, a string, got 17"] = function() stream:cancel(17) end,
       ["replace: the id of a put expected, a string, got nothing"] = function() stream:replace() end,
       ["replace: a value other than nil expected"] = function() stream:replace("1") end,
+      ["replace: value: a channel cannot be kept"] = function() stream:replace("1", rn.shared_chan()) end,
+      ["replace: value%[table%]: only booleans, numbers and strings can be kept as keys"] = function()
+        stream:replace("1", { [{}] = 1 })
+      end,
       ["replace: value: a function cannot be kept"] = function() stream:replace("1", print) end,
       ["put: if_waiting: the option id says for which"] = function() sink:put(1, { if_waiting = "drop" }) end,
       ['put: if_waiting: "replace" or "drop" expected, got "keep"'] = function()

@@ -160,6 +160,12 @@ end
 
 -- ---- writing ----
 
+-- What the core says of a value that cannot be sent, for one that is stored.
+local function of_store(problem)
+  return (problem:gsub(" be sent to another machine$", " be kept"):gsub(" be sent$", " be kept")
+    :gsub(" be sent as keys$", " be kept as keys"))
+end
+
 ---The form, the data and the entry for a value; or nil and a message that says which part cannot be stored.
 ---@param value any
 ---@param name string what the message calls the value
@@ -177,7 +183,7 @@ function values.encode(value, name)
   local packed, problem = internal.pack(plain, name)
   local is_json = packed and #packed <= LONGEST_JSON or not packed and is_from_json(plain, 1)
   local text = is_json and json.encode(plain, { name = name }) or nil
-  if not packed and not text then return nil, (problem:gsub("cannot be sent", "cannot be kept")) end
+  if not packed and not text then return nil, of_store(problem) end
   local form = not packed and "marked json" or text and "json" or "msgpack"
   local entry = packed and of_class(class, unpack, packed) or of_class(class, decode, text)
   if type(value) ~= "table" then entry = { data = value } end
