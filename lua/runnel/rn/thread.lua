@@ -44,6 +44,9 @@ end
 
 local OPTIONS = { n = check.kinds.integer(1) }
 
+-- How many threads a pool has at most: more than systems allow. A number beyond is a mistake, such as a number of bytes.
+local MOST <const> = 65536
+
 ---Makes a pool of threads that call a function. Pass the pool in place of a function that is called for each value, for
 ---example to rn.pmap: the calls then run in the threads.
 ---
@@ -57,6 +60,7 @@ local OPTIONS = { n = check.kinds.integer(1) }
 ---@return runnel.Pool pool
 function thread.threads(k, f, opts)
   check.integer(k, 1, "threads: k")
+  if k > MOST then error(("threads: k: at most %d threads expected, got %s"):format(MOST, check.describe(k)), 2) end
   check.options(opts, OPTIONS, "threads")
   local n = opts and opts.n or 1
   local what, where = start.describe(f)
