@@ -1,5 +1,6 @@
 -- runnel.prompt: Lua evaluated in a program that runs, over a socket.
 
+local flow = require "runnel.flow"
 local rn = require "runnel"
 local patience = require "spec.support.patience"
 local raises = require "spec.support.raises"
@@ -203,6 +204,28 @@ describe("runnel.prompt", function()
     client.say(nil, "jobs <%- ")
     assert.matches("%d+ put and %d+ taken meanwhile; values shown: %d+\n", client.say "")
     client.say "rn.cancel(g) g, jobs = nil"
+  end)
+
+  it("ends a command that shows something when its client has gone", function()
+    local tapped = rn.chan():name "socket_prompt_tapped"
+    local f = flow("job", {
+      source = { source = function() rn.chan():take() end },
+      save = function() end,
+      "source > save",
+    }):start()
+    local others = #rn.ps()
+    local recorded = uv_stage.path() .. ".json"
+    for _, command in ipairs { ":watch 10", ":trace " .. recorded, ":tap socket_prompt_tapped", ":tap source" } do
+      local client = connect(path)
+      client.conn:write(command .. "\n")
+      client.say(nil, "any key ends this")
+      client.conn:close()
+      patience.wait_for(function() return #rn.ps() == others, command end)
+    end
+    assert.is_true(os.remove(recorded))
+    assert.is_nil(rn.trace(false)) -- it has ended the recording
+    f:stop()
+    tapped:close()
   end)
 
   it("is for this user only", function()

@@ -131,7 +131,8 @@ local function interface(conn, own, write, lines)
     paint = function(rows) say(rows and table.concat(rows, "\n") .. "\n" or "") end,
     key = function(ms)
       local line, port = core.alts { lines, core.timeout(ms) }
-      return port == lines and (line or false) or nil
+      if port ~= lines then return nil end
+      return line or false -- the client has sent all, or has gone
     end,
     channels = reach,
     trace = function(ch, f)

@@ -20,7 +20,8 @@ local width = require "runnel.internal.width"
 ---@field call fun(f: function): boolean, ... calls f. Returns true and its results, or false and the text to print
 ---@field size fun(): integer, integer rows and columns
 ---@field paint fun(lines: string[]|nil) shows lines instead of those shown before; nil: keeps them on the screen
----@field key fun(ms: integer): any waits for a key. Returns nil if none was pressed in that time
+---@field key fun(ms: integer): any waits for a key. Returns nil if none was pressed in that time, false at the end of
+---the input
 ---@field channels fun(): table all channels
 ---@field files? fun(directory: string): string[]? the names in it
 ---@field keys? string the description of the keys, for :help
