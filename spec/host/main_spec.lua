@@ -666,6 +666,36 @@ describe("runnel, the executable", function()
       assert.equal("false interrupted!\n", result.err)
       assert.equal(0, result.status)
     end)
+
+    it("again ends a script that goes on after the first time", function()
+      for work, is_computing in pairs {
+        ["while true do end"] = true,
+        ["rn.sleep(1e6)"] = false,
+        ["local c <close> = setmetatable({}, { __close = function() print 'on' rn.sleep(1e6) end }) rn.sleep(1e6)"]
+          = false,
+      } do
+        dir:write("script.lua", ([[
+          local rn = require "runnel"
+          rn.go(function() rn.rename "worker" rn.sleep(1e6) end)
+          rn.yield()
+          io.stdout:setvbuf "line"
+          print "ready"
+          for _ = 1, 3 do print(pcall(function() %s end)) end
+        ]]):format(work))
+        local result = process.run(dir.path, ([[
+          mkfifo ready
+          %s script.lua >ready &
+          pid=$!
+          { read line; %s; kill -INT $pid; read line; kill -INT $pid; cat >/dev/null; } <ready
+          wait $pid
+          status=$?
+          rm ready
+          exit $status]]):format(runnel, process[is_computing and "until_it_computes" or "until_it_sleeps"] "$pid"))
+        assert.matches("^interrupted again!\nthe main thread:\nstack traceback:\n.*\tscript.lua:6: in main chunk\n"
+          .. ".*\ngo blocks:\n  #%d+ %(worker%): sleeping at script.lua:2\n", result.err)
+        assert.equal(130, result.status)
+      end
+    end)
   end)
 
   describe("--sim", function()

@@ -259,6 +259,22 @@ describe("the prompt #slow", function()
       term:expect "interrupted!\nstack traceback:\n.-%[%d+%]:1: in main chunk\n%[%d+%]>$"
     end)
 
+    it("again, in a chunk that has caught the first", function()
+      for i, work in ipairs { "while true do end", "rn.sleep(60000)" } do
+        if i == 1 then open() end
+        term:enter("c = setmetatable({}, { __close = function() print(pcall(error, 'closed') == false) end })")
+        term:enter(("for _ = 1, 9 do pcall(function() local x <close> = c print 'begun' %s end) end"):format(work))
+        term:expect "\nbegun$"
+        term:press "C-c"
+        term:expect "true\nbegun$"
+        term:press "C-c"
+        term:expect "interrupted!\nstack traceback:\n.-%[%d+%]:1: in main chunk\n%[%d+%]>$"
+        term:enter "'alive'"
+        term:expect '\n"alive"\n%[%d+%]>$'
+        term:press "C-l"
+      end
+    end)
+
     it("in a line, and drops it", function()
       open()
       term:type("this is dropped"):press("Left", "Left")

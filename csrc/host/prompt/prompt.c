@@ -21,6 +21,7 @@ static int start(lua_State *L) {
 
 bool prompt_run(lua_State *L, const char *program) {
   (void)setlocale(LC_CTYPE, ""); /* wcwidth needs it */
+  interrupt_at_prompt(L);
   interrupt_catch(NULL); /* between reading and running, Ctrl-C must not end the session; it ends commands as :watch */
   lua_pushcfunction(L, start);
   lua_pushstring(L, program);

@@ -14,28 +14,61 @@
 
 enum { ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, PATIENCE = 1000000 };
 
-/* How many seconds after SIGTERM a program may take to write the trace. */
+/* How many seconds after a signal that ends the program it may take to reach the hook that does so in order. */
 enum { END_S = 2 };
+
+/* pcall and xpcall. */
+enum { CATCHERS = 2 };
 
 /* The state of the signal handlers, which have no argument for it. */
 static lua_State *main_thread;
 static volatile sig_atomic_t pending; /* Ctrl-C has had no effect yet */
 static volatile sig_atomic_t came;    /* Ctrl-C was pressed */
 static volatile sig_atomic_t wanted;  /* SIGQUIT has arrived, and its report has not been written */
-static lua_State *traced;             /* the main thread of a program that --trace records, or NULL */
-static volatile sig_atomic_t ending;  /* the signal that ends that program, or 0 */
+static volatile sig_atomic_t insists; /* at the prompt: Ctrl-C came again after the error of the first */
+static bool at_prompt;
+static lua_CFunction catchers[CATCHERS]; /* those of the prompt's state; NULL if the program has replaced them */
+static lua_State *traced;                /* the main thread of a program that --trace records, or NULL */
+static volatile sig_atomic_t ending;     /* the signal that ends the program, or 0 */
+
+/* Whether the scheduler runs: then the error of a hook on the main thread may be lost. */
+static bool is_scheduling(void) {
+  const Sched *S = core_sched();
+  return S && S->running;
+}
+
+/* Whether the function that has called the hook is one of pcall and xpcall, and returns false: it has caught an
+   error. */
+static bool has_caught(lua_State *L, lua_Debug *ar) {
+  if (!lua_checkstack(L, 2)) return false;
+  int top = lua_gettop(L);
+  lua_getinfo(L, "fr", ar);
+  lua_CFunction f = lua_tocfunction(L, -1);
+  bool has = false;
+  for (int i = 0; f && i < CATCHERS; i++) has = has || f == catchers[i];
+  has = has && lua_getlocal(L, ar, ar->ftransfer) && lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+  lua_settop(L, top);
+  return has;
+}
+
+/* The hook of the main thread after a second Ctrl-C at the prompt has raised its error: whatever catches that raises it
+   again, so that the chunk ends. What closes variables meanwhile is not disturbed. */
+static void pass_on(lua_State *L, lua_Debug *ar) {
+  if (L != main_thread) lua_sethook(L, NULL, 0, 0); /* a coroutine made meanwhile has inherited it */
+  else if (!is_scheduling() && has_caught(L, ar)) luaL_error(L, "interrupted!");
+}
 
 /* The hook of the main thread. While the scheduler runs there, it raises only in the function that the scheduler calls
    for this purpose: elsewhere, for example while an error is reported, the interrupt would be lost. */
 static void stop(lua_State *L, lua_Debug *ar) {
-  const Sched *S = core_sched();
-  if (S && S->running) {
+  if (is_scheduling()) {
     lua_getinfo(L, "f", ar);
     bool asked = lua_tocfunction(L, -1) == driver_nothing;
     lua_pop(L, 1);
     if (!asked) return;
   }
-  lua_sethook(L, NULL, 0, 0);
+  if (insists) lua_sethook(L, pass_on, LUA_MASKRET, 0);
+  else lua_sethook(L, NULL, 0, 0);
   pending = 0;
   luaL_error(L, "interrupted!");
 }
@@ -63,18 +96,12 @@ static int write_report(lua_State *L) {
   return 0;
 }
 
-/* The hook that SIGQUIT sets on the main thread and on the running go block: writes the report. The script
-   continues. */
-static void report(lua_State *L, lua_Debug *ar) {
-  (void)ar;
-  lua_sethook(L, NULL, 0, 0);
-  if (!wanted) return;
-  wanted = 0;
+/* Writes what the main thread or the go block L does, and all go blocks. */
+static void report_all(lua_State *L, const char *title) {
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
   int top = lua_gettop(L);
   (void)fflush(stdout);
-  (void)fprintf(stderr, "SIGQUIT:\n");
-  if (main_thread && L != main_thread) lua_sethook(main_thread, NULL, 0, 0);
+  (void)fprintf(stderr, "%s\n", title);
   luaL_traceback(L, L, L == main_thread ? "the main thread:" : "the go block that is running:", 0);
   (void)fprintf(stderr, "%s\n", lua_tostring(L, -1));
   lua_pushcfunction(L, write_report);
@@ -83,6 +110,17 @@ static void report(lua_State *L, lua_Debug *ar) {
     (void)fprintf(stderr, "no report of go blocks: %s\n", message ? message : "?");
   }
   lua_settop(L, top);
+}
+
+/* The hook that SIGQUIT sets on the main thread and on the running go block: writes the report. The script
+   continues. */
+static void report(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, NULL, 0, 0);
+  if (!wanted) return;
+  wanted = 0;
+  if (main_thread && L != main_thread) lua_sethook(main_thread, NULL, 0, 0);
+  report_all(L, "SIGQUIT:");
 }
 
 static void handle_quit(int signal_number) {
@@ -96,6 +134,41 @@ static void handle_quit(int signal_number) {
   if (co) lua_sethook(co, report, ANY_EVENT, 1);
 }
 
+/* ---- the end by a signal ---- */
+
+/* The hook that such a signal sets on the main thread and on the running go block: what is to be written comes
+   first. */
+static void end(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, NULL, 0, 0);
+  (void)alarm(0);
+  if (ending == SIGINT) report_all(L, "interrupted again!");
+  core_end_trace(L);
+  ending_by(ending);
+}
+
+/* A further signal; or the alarm: the hook was not called, since the program is in a long C function, or computes in a
+   coroutine of its own. */
+static void end_now(int signal_number) { ending_by(signal_number == SIGALRM ? ending : signal_number); }
+
+/* Ends the program of a main thread by a signal, soon. */
+static void end_soon(int signal_number, lua_State *L) {
+  if (ending) {
+    end_now(signal_number);
+    return; /* uncovered: the process has ended */
+  }
+  ending = signal_number;
+  struct sigaction action = {.sa_handler = end_now};
+  (void)sigemptyset(&action.sa_mask);
+  (void)sigaction(SIGALRM, &action, NULL);
+  (void)alarm(END_S);
+  lua_sethook(L, end, ANY_EVENT, 1);
+  const Sched *S = core_sched();
+  const Go *go = S ? S->current : NULL;
+  lua_State *co = go ? go->alt.co : NULL;
+  if (co) lua_sethook(co, end, ANY_EVENT, 1);
+}
+
 /* ---- Ctrl-C ---- */
 
 static void handle(int signal_number) {
@@ -104,6 +177,12 @@ static void handle(int signal_number) {
     ending_by(signal_number);
     return; /* uncovered: the process has ended */
   }
+  bool is_caught = came && main_thread; /* the program has caught the error, or has not yet come to its end */
+  if (is_caught && !at_prompt) {
+    end_soon(signal_number, main_thread);
+    return;
+  }
+  insists = is_caught;
   pending = 1;
   came = 1;
   if (main_thread) lua_sethook(main_thread, stop, ANY_EVENT, 1);
@@ -115,35 +194,7 @@ static void handle(int signal_number) {
 
 /* ---- SIGTERM and SIGHUP while --trace records ---- */
 
-/* The hook that such a signal sets on the main thread and on the running go block: the file is written first. */
-static void end(lua_State *L, lua_Debug *ar) {
-  (void)ar;
-  lua_sethook(L, NULL, 0, 0);
-  (void)alarm(0);
-  core_end_trace(L);
-  ending_by(ending);
-}
-
-/* A second such signal; or the alarm: the hook was not called, since the program is in a long C function, or computes
-   in a coroutine of its own. */
-static void end_now(int signal_number) { ending_by(signal_number == SIGALRM ? ending : signal_number); }
-
-static void handle_end(int signal_number) {
-  if (ending) {
-    end_now(signal_number);
-    return; /* uncovered: the process has ended */
-  }
-  ending = signal_number;
-  struct sigaction action = {.sa_handler = end_now};
-  (void)sigemptyset(&action.sa_mask);
-  (void)sigaction(SIGALRM, &action, NULL);
-  (void)alarm(END_S);
-  lua_sethook(traced, end, ANY_EVENT, 1);
-  const Sched *S = core_sched();
-  const Go *go = S ? S->current : NULL;
-  lua_State *co = go ? go->alt.co : NULL;
-  if (co) lua_sethook(co, end, ANY_EVENT, 1);
-}
+static void handle_end(int signal_number) { end_soon(signal_number, traced); }
 
 /* SIGTERM and SIGHUP. */
 static sigset_t ends(void) {
@@ -215,6 +266,7 @@ void interrupt_catch(lua_State *L) {
   main_thread = L;
   pending = 0;
   came = 0;
+  insists = 0;
   begin_handling(&ctrl_c);
   if (L) begin_handling(&quit);
 }
@@ -222,10 +274,23 @@ void interrupt_catch(lua_State *L) {
 void interrupt_release(lua_State *L) {
   end_handling(&ctrl_c);
   if (L) end_handling(&quit);
-  if ((pending || wanted) && L) lua_sethook(L, NULL, 0, 0);
+  if ((pending || wanted || insists) && L) lua_sethook(L, NULL, 0, 0);
   main_thread = NULL;
   wanted = 0;
   pending = 0;
+}
+
+void interrupt_at_prompt(lua_State *L) {
+  static const char *const names[CATCHERS] = {"pcall", "xpcall"};
+  lua_pushglobaltable(L);
+  for (int i = 0; i < CATCHERS; i++) {
+    lua_pushstring(L, names[i]);
+    lua_rawget(L, -2);
+    catchers[i] = lua_tocfunction(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  at_prompt = true;
 }
 
 bool interrupt_pending(void) { return pending; }
