@@ -81,6 +81,23 @@ describe("runnel, the executable", function()
       assert.matches("^runnel %d+%.%d+%.%d+%S* on " .. lua .. "%.%d+  Copyright", run("-v").out)
     end)
 
+    it("-i, where nothing reads or sets a global that is not declared", function()
+      dir:write("strict.lua", [[
+        setmetatable(_G, {
+          __index = function(_, name) error("no global " .. name, 2) end,
+          __newindex = function(_, name) error("no new global " .. name, 2) end,
+        })
+      ]])
+      for _, first in ipairs { "", "require 'strict'\n" } do
+        local input = first .. "rn.chan(1)\nnope\nlocal n = 41\nn + 1\n"
+        local result = process.run(dir.path, runnel .. " -i " .. (first == "" and "strict.lua" or ""), input)
+        assert.matches("> chan: #%d+ %(0/1%)\n", result.out)
+        assert.matches("> 42\n", result.out)
+        assert.matches("^%[%d%]:1: no global nope\n", result.err)
+        assert.equal(0, result.status)
+      end
+    end)
+
     it("-W", function()
       assert.equal("", run([[-e 'warn "beware"']]).err)
       assert.equal("Lua warning: beware\n", run([[-W -e 'warn "beware"']]).err)

@@ -38,6 +38,7 @@ Prompt.__index = Prompt
 
 -- Captured here in case the program replaces these globals.
 local error_text, pcall, stderr = require("runnel.core").internal.error_text, pcall, io.stderr
+local globals, rawget, rawset = _G, rawget, rawset
 
 local RED, GREY, NONE = "\27[31m", "\27[90m", "\27[0m"
 local _, errors_in_colour = terminal.colours()
@@ -140,7 +141,8 @@ end
 -- Reads commands or a chunk, and runs them; returns whether the session ends.
 function Prompt:turn()
   local default = self.session:name() .. "> "
-  local prompt, continued = prompt_text(_G._PROMPT, default), prompt_text(_G._PROMPT2, (" "):rep(#default - 3) .. ">> ")
+  local own, own_continued = rawget(globals, "_PROMPT"), rawget(globals, "_PROMPT2")
+  local prompt, continued = prompt_text(own, default), prompt_text(own_continued, (" "):rep(#default - 3) .. ">> ")
   local read = self.session:reader()
   local before, after
   self.held = ""
@@ -209,7 +211,7 @@ end
 return function(program)
   local runnel = require "runnel"
   for _ in pairs(runnel) do end -- loads all of it, so that Tab finds it
-  rn = runnel -- luacheck: ignore 111
+  rawset(globals, "rn", runnel)
   local own = session.new()
   local ui = interface(own)
   local self = setmetatable({ session = own, ui = ui, commands = commands.new(ui), held = "", reads = 0 }, Prompt)
