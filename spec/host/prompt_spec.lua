@@ -159,6 +159,31 @@ describe("the prompt #slow", function()
       term:expect "\n%.%.%.%.%.%.%.%.%.%.done\n%[%d+%]> typing$"
     end)
 
+    it("and what was entered stays below output without a newline", function()
+      for _, environment in ipairs { "TERM=screen", "TERM=dumb" } do
+        open(nil, { environment = environment })
+        term:enter "for i = 1, 3 do io.write(i, ' ') end"
+        term:enter "1"
+        term:expect "\n1 2 3 *\n%[2%]> 1\n1\n%[3%]>$"
+        term:enter "for i = 1, 3 do io.write(i, ' ') end"
+        term:enter "for i = 1, 2 do"
+        term:enter "print(i) end"
+        term:expect "\n1 2 3 *\n%[4%]> for i = 1, 2 do\n *>>  *print%(i%) end\n1\n2\n%[5%]>$"
+        term:enter "for i = 1, 3 do io.write(i, ' ') end"
+        term:press "C-d"
+        term:expect "\n1 2 3 *\n%[6%]>[%s]*%[ended 0%]"
+      end
+    end)
+
+    it("and the candidates of Tab are below such output, too", function()
+      open()
+      term:enter "for i = 1, 3 do io.write(i, ' ') end"
+      term:at_prompt("rn.pipel"):press "Tab"
+      term:expect "> rn.pipeline$"
+      term:press "Tab"
+      term:expect "\n1 2 3 *\npipeline +pipeline_async_unordered\n"
+    end)
+
     it("while lines longer than the screen is wide are typed", function()
       open(nil, { columns = 40 })
       term:enter "rn.go(function() for i = 1, 5 do rn.sleep(60) print('tick', i) end end)"

@@ -121,6 +121,7 @@ void drawing_leave(Editing *ed, const char *text) {
   ed->shown = false;
   output_before(NULL);
   drawing_write(text);
+  output_forget_line();
   ed->is_left = true;
 }
 

@@ -145,6 +145,7 @@ LineEnd editor_read(lua_State *L, const EditorLine *what, bool *wants_earlier) {
   }
   if (!line || n <= 0) {
     drawing_write("\r\n");
+    output_forget_line();
     return LINE_NONE;
   }
   if (line[n - 1] == L'\n') n--;

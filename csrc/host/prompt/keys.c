@@ -282,6 +282,7 @@ static unsigned char complete(EditLine *el, int c) {
     insert(el, inserted);
     result = *inserted ? CC_REFRESH : CC_NORM;
     if (lua_istable(L, -1)) {
+      output_forget_line();
       print_candidates(L); /* which hides the line */
       drawing_show(ed);
       result = CC_NORM;

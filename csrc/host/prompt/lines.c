@@ -2,7 +2,9 @@
 #include "host/prompt/lines.h"
 
 #include <lauxlib.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "host/prompt/output.h"
 #include "host/runtime/interrupt.h"
@@ -12,8 +14,11 @@
 LineEnd lines_read(lua_State *L, const char *prompt) {
   char piece[BUFSIZ];
   size_t length = 0;
+  bool is_typed = isatty(STDIN_FILENO);
   output_fresh_line();
+  output_forget_line();
   (void)fputs(prompt, stdout);
+  (void)fflush(stdout);
   lua_pushliteral(L, "");
   for (;;) {
     Waited waited = wait_input(L, -1, NULL, NULL);
@@ -29,7 +34,10 @@ LineEnd lines_read(lua_State *L, const char *prompt) {
     lua_pushlstring(L, piece, length);
     lua_concat(L, 2);
     length = 0;
-    if (byte == '\n') return LINE_COMPLETE;
+    if (byte == '\n') {
+      if (is_typed) output_forget_line(); /* the terminal has shown it */
+      return LINE_COMPLETE;
+    }
     if (byte >= 0) continue;
     if (lua_rawlen(L, -1) > 0) return LINE_COMPLETE;
     lua_pop(L, 1);

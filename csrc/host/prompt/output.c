@@ -80,6 +80,11 @@ void output_fresh_line(void) {
   tail_above = true;
 }
 
+void output_forget_line(void) {
+  tail_above = tail_lost = false;
+  tail_length = 0;
+}
+
 #if defined(__GLIBC__)
 static ssize_t write_stream(void *cookie, const char *bytes, size_t size) {
   int fd = *(const int *)cookie;

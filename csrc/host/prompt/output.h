@@ -26,4 +26,8 @@ void output_before(void (*hide)(void));
    last line is stored, and later output continues it. */
 void output_fresh_line(void);
 
+/* Later output does not continue the line that output_fresh_line has stored: something that stays is below it. The
+   cursor must be, or soon be, at the beginning of a line. */
+void output_forget_line(void);
+
 #endif
