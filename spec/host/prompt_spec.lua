@@ -300,6 +300,42 @@ describe("the prompt #slow", function()
       end
     end)
 
+    it("while values are printed, and loses none", function()
+      open()
+      term:enter "v = setmetatable({}, { __tostring = function() print 'begun' while true do end end })"
+      for _, line in ipairs { "v", ":time v" } do
+        term:enter(line)
+        term:expect "\nbegun$"
+        term:press "C-c"
+        term:expect "%(error in __tostring%)\n.*>$"
+        term:press "C-l"
+      end
+      term:enter "rawequal(_, v)"
+      term:expect "\ntrue\n%[4%]>$"
+      term:enter "_PROMPT = v"
+      term:expect "begun$"
+      term:press "C-c"
+      term:enter "_PROMPT = nil"
+      term:enter "own, print = print, function() own 'begun' rn.sleep(60000) end"
+      term:enter "5"
+      term:expect "\nbegun$"
+      term:press "C-c"
+      term:expect "error calling 'print' %([^\n]*interrupted!%)\n+%[8%]>$"
+    end)
+
+    it("while variables are closed at the end, and closes the others", function()
+      open()
+      term:enter "c = setmetatable({}, { __close = function() print 'closing' while true do end end })"
+      term:enter "local a <close> = c local b <close> = c"
+      term:press "C-d"
+      for _ = 1, 2 do
+        term:expect "closing$"
+        term:press("C-l"):press "C-c"
+        term:expect "interrupted!"
+      end
+      term:expect "%[ended 0%]"
+    end)
+
     it("in a line, and drops it", function()
       open()
       term:type("this is dropped"):press("Left", "Left")

@@ -59,8 +59,9 @@ end
 
 -- The program's prompt, as for lua5.4, or the default. A line without control characters.
 local function prompt_text(own, default)
-  local ok, text = pcall(tostring, own)
-  if own == nil or not ok then return default end
+  if own == nil then return default end
+  local ok, text = terminal.run(tostring, own)
+  if not ok then return default end
   return (text:gsub("\27%[[%d;]*%a", ""):gsub("%c", " "))
 end
 
@@ -94,6 +95,7 @@ function Prompt:show(chunk, ok, ...)
   end
   local n = select("#", ...)
   if n == 0 then return false end
+  if chunk.has_value then self.session:keep((...)) end
   local style = self.ui.style
   style.width = select(2, terminal.size())
   if n == 1 and type((...)) == "function" then
@@ -103,7 +105,6 @@ function Prompt:show(chunk, ok, ...)
   end
   local question = n == 1 and (...) == nil and hint.of_chunk(self.session, chunk.text)
   if question then show(question) end
-  if chunk.has_value then self.session:keep((...)) end
   return false
 end
 
@@ -112,7 +113,11 @@ function Prompt:run(chunk)
   local entry = self.session:note(chunk)
   local run = chunk.run
   chunk.run = nil -- the function and its references can be collected after the run
-  entry.failed = self:show(chunk, terminal.run(run)) or nil
+  local results = table.pack(terminal.run(run))
+  -- Ctrl-C must end what the program does meanwhile, too, as in __tostring or a print of its own.
+  local ok, failed = terminal.run(function() return self:show(chunk, table.unpack(results, 1, results.n)) end)
+  if not ok then complain(without_host(failed)) end
+  entry.failed = ok and failed or nil
 end
 
 -- Runs the chunks of a text.
@@ -238,5 +243,10 @@ return function(program)
       ends = self.reads == before
     end
   until ends
-  own.locals:close(complain)
+  local left
+  repeat -- again after Ctrl-C, for the variables that are left
+    left = #own.locals.closing
+    local ok, err = terminal.run(own.locals.close, own.locals, complain)
+    if not ok then complain(without_host(err)) end
+  until ok or #own.locals.closing == left
 end

@@ -119,6 +119,16 @@ local function evaluate(ui, rest, name)
   return call(ui, f)
 end
 
+-- Values as text. That may run code of the program's, such as __tostring. nil after an error, which is shown.
+local function text_of(ui, style, ...)
+  local values = table.pack(...)
+  local ok, text = call(ui, function() return pretty.values(style, table.unpack(values, 1, values.n)) end)
+  return ok and text or nil
+end
+
+-- The same for the message that something else was expected.
+local function got(ui, value) return text_of(ui, pretty.style(60), value) or "a " .. type(value) end
+
 function command.ps(ui, rest)
   check_nothing(rest, "ps")
   local lines, timers = views.go_blocks(columns(ui)), views.timers(columns(ui))
@@ -167,7 +177,7 @@ local function find_channel(ui, rest)
   local ok, ch = evaluate(ui, rest, "tap")
   if not ok then return nil end
   if ch == nil then ch = named_channel(ui, rest) end
-  if not rn.is_chan(ch) then fail(":tap needs a channel or a stage, got %s", pretty.value(ch, pretty.style(60))) end
+  if not rn.is_chan(ch) then fail(":tap needs a channel or a stage, got %s", got(ui, ch)) end
   return ch
 end
 
@@ -276,8 +286,7 @@ function command.queues(ui, rest)
     local ok, value = evaluate(ui, rest, "queues")
     if not ok then return end
     if not is_connection(value) then
-      fail(":queues needs a connection of runnel.nats, a store, or a URL, got %s",
-        pretty.value(value, pretty.style(60)))
+      fail(":queues needs a connection of runnel.nats, a store, or a URL, got %s", got(ui, value))
     end
     list[1] = value
   end
@@ -337,7 +346,7 @@ function command.flow(ui, rest)
   if rest ~= "" then
     local ok, flow = evaluate(ui, rest, "flow")
     if not ok then return end
-    if not is_flow(flow) then fail(":flow needs a flow, got %s", pretty.value(flow, pretty.style(60))) end
+    if not is_flow(flow) then fail(":flow needs a flow, got %s", got(ui, flow)) end
     ui.flow = flow
   end
   with_flow(ui, "flow", function() end)
@@ -367,7 +376,8 @@ local function tap_stage(ui, flow, rest)
   ui.print "values as they are put, at most ten a second; any key ends this"
   repeat
     local value = tap:poll()
-    if value ~= nil then ui.print(("%s -> %s"):format(rest, pretty.value(value, ui.style))) end
+    local text = value ~= nil and text_of(ui, ui.style, value)
+    if text then ui.print(("%s -> %s"):format(rest, text)) end
     local key = ui.key(100)
   until key ~= nil or tap:closed() and #tap == 0
   tap:close()
@@ -396,7 +406,8 @@ function command.time(ui, rest)
   local began, cpu = rn.now(), os.clock()
   local function finish(ok, ...)
     local took, used = rn.now() - began, os.clock() - cpu
-    if ok and select("#", ...) > 0 then ui.print(pretty.values(ui.style, ...)) end
+    local text = ok and select("#", ...) > 0 and text_of(ui, ui.style, ...)
+    if text then ui.print(text) end
     ui.print(("%.3f ms elapsed, %.3f ms CPU"):format(took, used * 1000))
   end
   finish(evaluate(ui, rest, "time"))
