@@ -267,7 +267,7 @@ local OPTIONS = { control = true, show = true, program = true }
 ---drain flows, default false. `show`: what it shows of the
 ---values in channels: "types", the default, only their types and sizes; "values", their contents, shortened; or a
 ---function that returns a text. `program`: the page's title, by default the script's name
----@return runnel.Monitor? m nil if the port cannot be used
+---@return runnel.Monitor? m nil if the port cannot be used, or no descriptor is free
 ---@return string? why
 function monitor.listen(port, opts)
   opts = opts or {}
@@ -292,7 +292,11 @@ function monitor.listen(port, opts)
   local watched, watch = pcall(internal.watch, function() serve(self) end)
   if not watched then
     internal.trace.release "le"
-    error("listen: this program has a monitor already; close it first", 2)
+    local why = tostring(watch)
+    if why:find("watched already", 1, true) then
+      error("listen: this program has a monitor already; close it first", 2)
+    end
+    return nil, "monitor: " .. why
   end
   local server, url = server_module.start(watch, port or 0, self.control, program)
   if not server then

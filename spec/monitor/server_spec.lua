@@ -272,6 +272,16 @@ describe("runnel.monitor", function()
     assert(monitor.listen()):close() -- nothing is left of the attempt
   end)
 
+  it("says what the system has not got, such as a descriptor", function()
+    local internal = require("runnel.core").internal
+    local watch = internal.watch
+    function internal.watch() error("cannot make a file descriptor: Too many open files", 0) end
+    local ok, m, err = pcall(monitor.listen)
+    internal.watch = watch
+    assert.same({ true, nil, "monitor: cannot make a file descriptor: Too many open files" }, { ok, m, err })
+    assert(monitor.listen()):close() -- nothing is left of the attempt
+  end)
+
   it("runs once in a Lua state, and again after it was closed", function()
     local m = assert(monitor.listen())
     local ok, err = pcall(function() monitor.listen() end)
