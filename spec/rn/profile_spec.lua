@@ -833,6 +833,7 @@ describe("rn.profile", function()
     fails('unknown option "out"; known: to', print, { out = "x.html" })
     fails("to: the path of a file ending in .html, .folded or .json expected, got a number", print, { to = 1 })
     fails('to: the path of a file ending in .html, .folded or .json expected, got "x.svg"', print, { to = "x.svg" })
+    fails("to: cannot write /nowhere/x.html: No such file or directory", error, { to = "/nowhere/x.html" })
     local profile = rn.profile(function() fails("a profile is being made already", print) end)
     assert.matches("^/nowhere/x.html: ", select(2, profile:write "/nowhere/x.html"))
     local function writes() profile:write "x" end

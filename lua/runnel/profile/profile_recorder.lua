@@ -51,6 +51,17 @@ function recorder.check_path(path)
   return nil, ("the path of a file %s expected, got %s"):format(FORMS, got)
 end
 
+---Opens the file of a profile, to tell before it is made whether it can be written. What is in the file stays.
+---@param path string
+---@return string? absolute the path, which stays right when the program changes its directory
+---@return string? problem
+function recorder.open(path)
+  local file, err = io.open(path, "a")
+  if not file then return nil, "cannot write " .. tostring(err) end
+  file:close()
+  return core.internal.absolute(path)
+end
+
 ---Writes the profile to a file. The ending of its path tells the form: .html, a page with a flame graph; .folded, a
 ---line for each stack, as flamegraph.pl and inferno read it; .json, for speedscope.
 ---@param path string
@@ -127,11 +138,10 @@ end
 function recorder.record(path)
   local _, wrong = recorder.check_path(path)
   if wrong then error("--profile: " .. wrong, 0) end
-  local file, err = io.open(path, "w")
-  if not file then error("--profile: cannot write " .. tostring(err), 0) end
-  file:close()
+  local absolute, problem = recorder.open(path)
+  if not absolute then error("--profile: " .. problem, 0) end
   require "runnel.profile.forms" -- later the program may not be able to read files
-  whole = { path = core.internal.absolute(path) } -- the program may change its directory
+  whole = { path = absolute }
   recorder.begin()
   -- When the state closes, newer objects are finalized first: this one before the profile of the core.
   setmetatable(whole, { __gc = recorder.at_end })

@@ -46,6 +46,10 @@ function profile.profile(f, options)
   local ok, err = pcall(recorder.begin)
   if not ok then error("profile: " .. tostring(err), 2) end
   local recording <close> = setmetatable({ runs = true }, Recording)
+  if path then
+    path, err = recorder.open(path)
+    if not path then error("profile: to: " .. err, 2) end
+  end
   return finish(recording, path, f())
 end
 
