@@ -397,6 +397,31 @@ describe(":save", function()
   end)
 end)
 
+describe("what goes wrong with a command", function()
+  -- What a command complains of.
+  local function complaint(line)
+    local said
+    local ui = { session = session_of(), style = {}, call = pcall, channels = function() return {} end }
+    function ui.print() end
+    function ui.complain(text) said = text end
+    commands.new(ui):run(line)
+    return said
+  end
+
+  it("is said without a line of the library: a file, a recording or profile that goes on", function()
+    assert.equal("trace: cannot write /nowhere/x.json: No such file or directory", complaint ":trace /nowhere/x.json")
+    local path = os.tmpname()
+    rn.trace(path)
+    assert.equal(("trace: %s is being recorded; end it first with rn.trace(false)"):format(path),
+      complaint ":trace other.json")
+    rn.trace(false)
+    os.remove(path)
+    assert.equal("profile: cannot write /nowhere/x.html: No such file or directory",
+      complaint ":profile 50 /nowhere/x.html")
+    rn.profile(function() assert.equal("profile: a profile is being made already", complaint ":profile 50") end)
+  end)
+end)
+
 describe(":profile", function()
   it("measures no more once it is cancelled", function()
     local ui = { session = session_of(), print = function() end, call = pcall }

@@ -214,14 +214,16 @@ function command.trace(ui, rest)
   if not path:find "%.json$" then
     fail ":trace needs the path of a file that ends in .json, and optionally a number of ms; :tap ch shows values"
   end
-  rn.trace(path)
+  local begun, problem = pcall(rn.trace, path)
+  if not begun then fail("%s", problem) end
   if ms then
     call(ui, function() rn.sleep(ms) end)
   else
     ui.print "recording; any key ends this"
     repeat local key = ui.key(200) until key ~= nil
   end
-  local written = rn.trace(false)
+  local ended, written = pcall(rn.trace, false)
+  if not ended then fail("%s", written) end
   if not written then return end
   ui.print(("%d records written to %s%s"):format(written.records, path,
     written.overwritten > 0 and ("; %d older ones were overwritten"):format(written.overwritten) or ""))
@@ -238,17 +240,22 @@ function command.profile(ui, rest)
     local _, wrong = recorder.check_path(path)
     if wrong then fail("%s", wrong) end
   end
-  ui.print(("measuring for %g ms"):format(ms))
-  local ok, profile = call(ui, function()
-    recorder.begin()
+  local file ---@type string?
+  local ok, profile, problem = call(ui, function()
+    local begun, why = pcall(recorder.begin)
+    if not begun then return nil, tostring(why) end
     local _ <close> = Measuring
+    if path ~= "" then file, why = recorder.open(path) end
+    if not file and path ~= "" then return nil, why end
+    ui.print(("measuring for %g ms"):format(ms))
     recorder.pause(ms)
     return recorder.finish()
   end)
   if not ok then return end
+  if not profile then fail("profile: %s", problem) end
   ui.print(profile:text())
-  if path == "" then return end
-  local written, err = profile:write(path)
+  if not file then return end
+  local written, err = profile:write(file)
   if not written then fail("%s", err) end
   ui.print("written to " .. path)
 end
