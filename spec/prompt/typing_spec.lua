@@ -420,6 +420,10 @@ describe("what goes wrong with a command", function()
       complaint ":profile 50 /nowhere/x.html")
     rn.profile(function() assert.equal("profile: a profile is being made already", complaint ":profile 50") end)
   end)
+
+  it("is that there is no channel of a number", function()
+    assert.equal("there is no channel #99; :chans lists the channels", complaint ":tap #99")
+  end)
 end)
 
 describe(":profile", function()

@@ -172,8 +172,9 @@ end
 
 -- The channel that is the value of an expression, or has a name or number.
 local function find_channel(ui, rest)
-  local named = rest:find "^#%d+$" and named_channel(ui, rest)
-  if named then return named end
+  if rest:find "^#%d+$" then
+    return named_channel(ui, rest) or fail("there is no channel %s; :chans lists the channels", rest)
+  end
   local ok, ch = evaluate(ui, rest, "tap")
   if not ok then return nil end
   if ch == nil then ch = named_channel(ui, rest) end
