@@ -9,6 +9,7 @@ local indent = require "runnel.prompt.indent"
 local lexer = require "runnel.prompt.lexer"
 local rn = require "runnel"
 local sessions = require "runnel.prompt.session"
+local width = require "runnel.internal.width"
 
 for _ in pairs(rn) do end -- loads all of it, as the prompt does
 
@@ -423,6 +424,17 @@ describe("what goes wrong with a command", function()
 
   it("is that there is no channel of a number", function()
     assert.equal("there is no channel #99; :chans lists the channels", complaint ":tap #99")
+  end)
+end)
+
+describe(":watch", function()
+  it("keeps its lines within the screen", function()
+    local painted
+    local ui = { size = function() return 24, 20 end, channels = function() return {} end }
+    function ui.key() return "q" end
+    function ui.paint(lines) painted = painted or lines end
+    commands.new(ui):run ":watch"
+    for _, line in ipairs(painted) do assert.is_true(width.of(line) < 20, line) end
   end)
 end)
 

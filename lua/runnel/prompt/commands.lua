@@ -152,7 +152,8 @@ function command.watch(ui, rest)
     local room, channels = math.max(rows - 6, 6), ui.channels()
     local of_channels = views.channels(channels, most - 1, room // 2)
     local blocks, count = views.go_blocks(most - 1, room - #of_channels)
-    local lines = { ("go blocks: %d, channels: %d; any key ends this"):format(count, #channels), "" }
+    local heading = ("go blocks: %d, channels: %d; any key ends this"):format(count, #channels)
+    local lines = { width.cut(heading, most - 1), "" }
     table.move(blocks, 1, #blocks, #lines + 1, lines)
     lines[#lines + 1] = ""
     table.move(of_channels, 1, #of_channels, #lines + 1, lines)
