@@ -218,6 +218,7 @@ Options options_read(int argc, char **argv) {
       }
       o.script = i;
       o.command = command_of(word);
+      if (strcmp(word, "test") == 0) o.no_drain = true; /* a test does not wait for what it has left */
       return o;
     }
     if (strcmp(word, "--") == 0) {

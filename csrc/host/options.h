@@ -21,7 +21,7 @@ typedef struct Options {
   bool interactive;        /* -i */
   bool executes;           /* there is at least one -e */
   bool no_environment;     /* -E */
-  bool no_drain;           /* --no-drain: end with the script */
+  bool no_drain;           /* --no-drain, and `test`: end with the script */
   bool timed;              /* --time: print times and memory at the end */
   bool simulated;          /* --sim: in virtual time */
   bool seeded;             /* --seed N: all random numbers depend on the seed */

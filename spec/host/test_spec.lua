@@ -137,13 +137,25 @@ describe("runnel test", function()
   end)
 
   it("ends where a go block of a test goes on for ever without waiting", function()
-    local counts = test [[
+    local counts, _, result = test [[
       it("one", function() rn.go(function() while true do rn.yield() end end) end)
       it("two", function() end)
-      it("three", function() os.exit(0) end)
     ]]
-    assert.is_nil(counts) -- it has come to the last test, which ends the program
+    assert.equal("2 successes / 0 failures / 0 errors / 0 pending", counts)
+    assert.same({ "", 0 }, { result.err, result.status })
   end)
+
+  for _, options in ipairs { "", "--sim" } do
+    it(("%s ends with the last test, whatever go blocks are left"):format(options):match "^ ?(.*)", function()
+      local counts, _, result = test([[
+        it("one", function() rn.go(function() while true do rn.sleep(50) end end) end)
+        it("two", function() rn.go(function() rn.sleep(60000) error "late" end) end)
+        it("three", function() rn.go(function() rn.chan():take() end) end)
+      ]], options)
+      assert.equal("3 successes / 0 failures / 0 errors / 0 pending", counts)
+      assert.same({ "", 0 }, { result.err, result.status })
+    end)
+  end
 
   it("asks for files if it gets none and there is no folder spec", function()
     local result = process.run(dir.path, runnel .. " test")
