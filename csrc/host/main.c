@@ -1,8 +1,10 @@
 /* main.c: the executable: reads the options, runs scripts and the prompt, and sets the exit status. */
+#include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -159,6 +161,15 @@ static void complain_of_option(const Options *o, bool has_list) {
   if (has_list) (void)fprintf(stderr, "(%s --help lists the options)\n", o->program);
 }
 
+/* Whether the standard output was written, which may be on a disk that is full. Says it if not. */
+static bool has_written(const Options *o) {
+  bool is_flushed = fflush(stdout) == 0;
+  if (is_flushed && !ferror(stdout)) return true;
+  (void)fprintf(stderr, "%s: cannot write the output%s%s\n", o->program, is_flushed ? "" : ": ",
+                is_flushed ? "" : strerror(errno));
+  return false;
+}
+
 int main(int argc, char **argv) {
   int64_t began = clock_ns();
   standard_reserve();
@@ -173,11 +184,11 @@ int main(int argc, char **argv) {
   }
   if (o->help) {
     options_usage(stdout, o->program);
-    return EXIT_SUCCESS;
+    return has_written(o) ? EXIT_SUCCESS : EXIT_FAILURE;
   }
   if (o->version_only) {
     print_version(&command);
-    return EXIT_SUCCESS;
+    return has_written(o) ? EXIT_SUCCESS : EXIT_FAILURE;
   }
   if (o->wrong) {
     complain_of_option(o, !command.bundle);
@@ -193,6 +204,7 @@ int main(int argc, char **argv) {
   int status = lua_pcall(L, 1, 1, 0);
   if (status != LUA_OK) call_complain(o->program, lua_tostring(L, -1));
   bool well = status == LUA_OK && lua_toboolean(L, -1);
+  if (o->command && !has_written(o)) well = false; /* a script may write what it wants, as in lua5.4 */
   interrupt_close(L);
   print_time(o, began);
   if (!well && interrupt_came()) {

@@ -32,6 +32,15 @@ describe("runnel doc", function()
     assert.is_string(options.timeout)
   end)
 
+  it("fails if its output cannot be written", function()
+    if not os.execute "test -c /dev/full" then return end
+    for _, arguments in ipairs { "doc ch:take", "doc --json", "--help", "--version", "runs --help" } do
+      local result = process.run(dir.path, ("'%s' %s >/dev/full"):format(process.runnel, arguments))
+      assert.equal(1, result.status)
+      assert.matches("cannot write the output[^\n]*\n$", result.err)
+    end
+  end)
+
   it("says what is nearest to a name that there is not, and how it is used", function()
     local result = run "ch:taek"
     assert.same({ 1, "runnel doc: there is no documentation of ch:taek; did you mean ch:take?\n" },
