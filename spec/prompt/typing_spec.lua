@@ -382,6 +382,37 @@ describe("Tab in the names of files", function()
   end)
 end)
 
+describe("Tab shows candidates", function()
+  it("without control characters, and inserts none", function()
+    local names = { "a\27[31mred.lua", "a\n os.exit()", "abc.lua", "abd.lua" }
+    local ui = { session = session_of(), files = function() return names end }
+    assert.same({ "b", nil }, { complete(ui, ":load a", "") })
+    assert.same({ "", { "abc.lua", "abd.lua" } }, { complete(ui, ":load ab", "") })
+    local blocks = {}
+    for i = 1, 2 do
+      blocks[i] = rn.go(function()
+        rn.rename "\27[31mev\nil"
+        rn.chan():take()
+      end)
+    end
+    rn.yield()
+    local line, inserted, list = ":bt "
+    repeat
+      inserted, list = complete(ui, line, "")
+      line = line .. inserted
+    until list or inserted == ""
+    assert.matches("\n%d+ %(%?%[31mev%?il%)\n", "\n" .. table.concat(list, "\n") .. "\n")
+    for _, block in ipairs(blocks) do rn.cancel(block) end
+  end)
+
+  it("in as many columns as fit, from top to bottom", function()
+    assert.same({ "a  日本語  e", "b  d" }, width.list({ "a", "b", "日本語", "d", "e" }, 24))
+    assert.same({ "日本語", "d" }, width.list({ "日本語", "d" }, 8))
+    assert.same({ "日本語", "d" }, width.list({ "日本語", "d" }, 3))
+    assert.same({}, width.list({}, 80))
+  end)
+end)
+
 describe(":save", function()
   it("says when the file could not be written, and leaves none behind", function()
     local said, removed, open, remove = {}, {}, io.open, os.remove

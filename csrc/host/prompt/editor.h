@@ -22,7 +22,7 @@ typedef struct EditorLine {
 
 /* Prepares for editing. Returns false if that is impossible: there is no libedit, or no suitable terminal. The table at
    index `handlers` has these functions, which get the chunk, or the part of it before the cursor:
-     complete(before) -> the text to insert, a list of candidates: the Tab key
+     complete(before) -> the text to insert, the candidates as a list of lines: the Tab key
      enter(all, before) -> nil if the Enter key ends the line; else the text to insert: a newline and blanks
      closing(before) -> how many blanks the last line should begin with, now that it begins with `end` or the like; nil
        if that is not so

@@ -239,26 +239,12 @@ static unsigned char clear(EditLine *el, int c) {
 
 /* ---- completion ---- */
 
-/* Prints the candidates, a list on top of L, in columns. */
-static void print_candidates(lua_State *L) {
-  int rows_of_screen, columns;
-  size_t widest = 1, n = (size_t)lua_rawlen(L, -1), length;
-  output_size(&rows_of_screen, &columns);
-  for (size_t i = 1; i <= n; i++, lua_pop(L, 1)) {
-    lua_rawgeti(L, -1, (lua_Integer)i);
-    if (lua_tolstring(L, -1, &length) && length > widest) widest = length;
+/* Prints the lines of a list on top of L. */
+static void print_lines(lua_State *L) {
+  for (lua_Integer i = 1; lua_rawgeti(L, -1, i) == LUA_TSTRING; i++, lua_pop(L, 1)) {
+    (void)printf("%s\n", lua_tostring(L, -1));
   }
-  size_t in_row = (size_t)columns / (widest + 2), rows;
-  if (in_row == 0) in_row = 1;
-  rows = (n + in_row - 1) / in_row;
-  for (size_t row = 0; row < rows; row++) {
-    for (size_t i = row; i < n; i += rows) {
-      lua_rawgeti(L, -1, (lua_Integer)i + 1);
-      bool last = i + rows >= n;
-      (void)printf("%-*s%s", last ? 0 : (int)widest + 2, lua_tostring(L, -1), last ? "\n" : "");
-      lua_pop(L, 1);
-    }
-  }
+  lua_pop(L, 1);
 }
 
 /* The Tab key. */
@@ -283,7 +269,7 @@ static unsigned char complete(EditLine *el, int c) {
     result = *inserted ? CC_REFRESH : CC_NORM;
     if (lua_istable(L, -1)) {
       output_forget_line();
-      print_candidates(L); /* which hides the line */
+      print_lines(L); /* which hides the line */
       drawing_show(ed);
       result = CC_NORM;
     }

@@ -13,6 +13,7 @@ local recorder = require("runnel.core").internal.trace
 local pretty = require "runnel.prompt.pretty"
 local session = require "runnel.prompt.session"
 local terminal = require "runnel.host.terminal"
+local width = require "runnel.internal.width"
 
 local KEYS = "Tab completes names, Up goes to the line above and brings back chunks, Ctrl-R searches them; Alt-Enter "
   .. "begins a new line; Ctrl-C ends what is running or drops the line, Ctrl-D ends the session."
@@ -193,7 +194,10 @@ local function handlers(self)
   -- The lines before the edited ones that belong to the chunk.
   local function before() return #self.held <= CONTEXT and self.held or "" end
   return {
-    complete = function(text) return complete(self.ui, text, self.held) end,
+    complete = function(text)
+      local inserted, shown = complete(self.ui, text, self.held)
+      return inserted, shown and width.list(shown, (select(2, terminal.size())))
+    end,
     enter = function(all, text)
       if self.held == "" and self.commands:is_command(all:match "^[^\n]*") then return nil end
       local _, err = self.session:split(self.held .. all)

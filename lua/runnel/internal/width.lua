@@ -89,6 +89,23 @@ function width.columns(rows, right, most)
   return lines
 end
 
+---A list as lines: in as many columns as fit on the screen, from top to bottom.
+---@param texts string[]
+---@param most integer columns of the screen
+---@return string[] lines
+function width.list(texts, most)
+  local widest, rows = 0, {}
+  for _, text in ipairs(texts) do widest = math.max(widest, width.of(text)) end
+  local in_row = math.max(1, most // (widest + 2))
+  local height = (#texts + in_row - 1) // in_row
+  for i, text in ipairs(texts) do
+    local row = (i - 1) % height + 1
+    rows[row] = rows[row] or {}
+    table.insert(rows[row], text)
+  end
+  return width.columns(rows, {})
+end
+
 ---Wraps a text between words to a number of columns, and indents all lines.
 ---@param text string
 ---@param columns integer

@@ -8,14 +8,16 @@ local doc = require "runnel.prompt.doc"
 local lexer = require "runnel.prompt.lexer"
 local modules = require "runnel.prompt.modules"
 local named = require "runnel.prompt.value_names"
+local width = require "runnel.internal.width"
 
 local SHOWN = 200
 
--- Collects the candidates for a word: texts, or { text, the text to show }.
+-- Collects the candidates for a word: texts, or { text, the text to show }. One with a control character is none: it
+-- cannot be typed, and a newline would end the command.
 local function candidates(start)
   local list, seen = {}, {}
   return list, function(text, shown)
-    if type(text) ~= "string" or text:sub(1, #start) ~= start or seen[text] then return end
+    if type(text) ~= "string" or text:sub(1, #start) ~= start or seen[text] or text:find "%c" then return end
     seen[text] = true
     list[#list + 1] = { text, shown or text }
   end
@@ -46,7 +48,7 @@ local function choose(list, start)
       shown[i] = ("… %d more"):format(#list - SHOWN)
       break
     end
-    shown[i] = entry[2]
+    shown[i] = width.plain(entry[2])
   end
   return "", shown
 end
