@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/bundle/bundle.h"
 
@@ -29,6 +30,7 @@ static bool is_option(const char *word, const char *name) {
 
 static bool read_deadlock(Options *o, const char *value) {
   static const char *const names[] = {"warn", "error", "ignore"};
+  o->has_deadlock = true;
   for (int i = 0; value && i < 3; i++) {
     if (strcmp(value, names[i]) != 0) continue;
     o->deadlock = (Deadlock)i;
@@ -207,7 +209,18 @@ static bool is_lost_port(char **argv, int i) {
   return strcmp(argv[i - 1], "--monitor") == 0 && *word && !word[strspn(word, "0123456789")];
 }
 
-Options options_read(int argc, char **argv) {
+/* Refuses options that would have no effect. */
+static bool check_effects(Options *o) {
+  if (o->trace_records && !o->trace) return complain(o, "--trace-records", "needs --trace, as in --trace=out.json");
+  if (o->trace && o->profile && strcmp(o->trace, o->profile) == 0)
+    return complain(o, "--profile", "needs another file than --trace");
+  if (o->has_deadlock && o->no_drain)
+    return complain(o, "--deadlock", "has no effect with --no-drain, nor with test: they do not wait for go blocks");
+  return true;
+}
+
+/* The options and the script. */
+static Options read_words(int argc, char **argv) {
   Options o = {.program = program_name(argc, argv), .script = argc};
   for (int i = 1; i < argc; i++) {
     const char *word = argv[i];
@@ -230,11 +243,21 @@ Options options_read(int argc, char **argv) {
   return o;
 }
 
+Options options_read(int argc, char **argv) {
+  Options o = read_words(argc, argv);
+  bool runs = o.script < argc || o.executes;
+  if (o.wrong || !check_effects(&o) || !o.simulated || runs) return o;
+  if (o.interactive || o.version || isatty(STDIN_FILENO))
+    (void)complain(&o, "--sim", "needs a script: the prompt runs in real time");
+  return o;
+}
+
 Options options_of_bundle(const Bundle *b, int argc, char **argv) {
   Options o = {.program = program_name(argc, argv), .no_environment = true};
   int i = 1;
   while (i < argc && bundle_takes(b, argv[i]) && read_long(&o, argv, &i)) i++;
   o.script = i;
+  if (!o.wrong) (void)check_effects(&o);
   return o;
 }
 

@@ -33,7 +33,8 @@ typedef struct Options {
   const char *trace;       /* --trace=FILE: the path, or NULL */
   long long trace_records; /* --trace-records=N; 0: the default */
   const char *profile;     /* --profile=FILE: the path, or NULL */
-  Deadlock deadlock;       /* --deadlock=... */
+  bool has_deadlock;       /* --deadlock=... was given */
+  Deadlock deadlock;       /* its mode */
 } Options;
 
 /* Reads the arguments that precede the script. */
