@@ -153,6 +153,17 @@ describe("runnel.prompt", function()
     rawset(_G, "socket_prompt_jobs", nil)
   end)
 
+  it("tells errors of a metatable of the globals with the chunk's line", function()
+    local before = debug.getmetatable(_G)
+    finally(function() debug.setmetatable(_G, before) end)
+    local other = uv_stage.path()
+    local plain <close> = assert(prompt.listen(other))
+    local client = connect(other)
+    debug.setmetatable(_G, { __index = function(_, name) error("no global " .. name, 2) end })
+    assert.matches("^%[1%]:1: no global nope\n", client.say "nope")
+    assert.equal("1\n", client.say "1")
+  end)
+
   it("keeps locals, last values and numbers of each client", function()
     local first, second = connect(path), connect(path)
     first.say "local n = 1"

@@ -189,7 +189,8 @@ function prompt.serve(conn, env)
     if value == nil then value = _G[key] end
     return value
   end
-  setmetatable(globals, { __index = index, __newindex = _G })
+  -- Without `env` no function of this file is between the chunk and a metatable of the globals, as of strict.lua.
+  setmetatable(globals, { __index = env and index or _G, __newindex = _G })
   local lines = conn:lines()
   local own = session.new(globals, globals, lookup)
   local ui = interface(conn, own, write, lines)

@@ -85,14 +85,18 @@ describe("runnel, the executable", function()
       dir:write("strict.lua", [[
         setmetatable(_G, {
           __index = function(_, name) error("no global " .. name, 2) end,
-          __newindex = function(_, name) error("no new global " .. name, 2) end,
+          __newindex = function(t, name, value)
+            if debug.getinfo(2, "S").what ~= "main" then error("no new global " .. name, 2) end
+            rawset(t, name, value)
+          end,
         })
       ]])
       for _, first in ipairs { "", "require 'strict'\n" } do
-        local input = first .. "rn.chan(1)\nnope\nlocal n = 41\nn + 1\n"
+        local input = first .. "rn.chan(1)\nnope\nlocal n = 41\nn + 1\nfresh = 'new'\nfresh\n"
         local result = process.run(dir.path, runnel .. " -i " .. (first == "" and "strict.lua" or ""), input)
         assert.matches("> chan: #%d+ %(0/1%)\n", result.out)
         assert.matches("> 42\n", result.out)
+        assert.matches('> "new"\n', result.out)
         assert.matches("^%[%d%]:1: no global nope\n", result.err)
         assert.equal(0, result.status)
       end

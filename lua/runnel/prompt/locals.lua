@@ -224,11 +224,13 @@ function Locals:load(text, name, env)
   if #names > MOST then
     return nil, ("%s: uses %d locals of this session; at most %d are possible"):format(name:sub(2), #names, MOST)
   end
+  -- With a variable to be closed, `return rn.pmap(...)` is not a tail call: the library finds the line that called it.
+  local body = ("local %s_<close> = nil %s"):format(keep, with_calls(text, declarations, keep))
+  -- A main chunk if it can be one: modules such as strict.lua let no other function make globals.
+  if #names + #declarations == 0 then return load(body, name, "t", env or _G) end
   local list = { keep }
   for i, mention in ipairs(names) do list[i + 1] = mention .. (self.cells[mention].const and "<const>" or "") end
-  -- With a variable to be closed, `return rn.pmap(...)` is not a tail call: the library finds the line that called it.
-  local source = ("local %s = ... return function(...) local %s_<close> = nil %s\nend"):format(table.concat(list, ","),
-    keep, with_calls(text, declarations, keep))
+  local source = ("local %s = ... return function(...) %s\nend"):format(table.concat(list, ","), body)
   local make, err = load(source, name, "t", env or _G)
   if not make then return nil, err end
   local chunk = make(function(i, f) self:capture(declarations[i], f) end)
