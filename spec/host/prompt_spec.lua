@@ -285,7 +285,8 @@ describe("the prompt #slow", function()
     end)
 
     it("again, in a chunk that has caught the first", function()
-      for i, work in ipairs { "while true do end", "rn.sleep(60000)" } do
+      for i, work in ipairs { "while true do end", "rn.sleep(60000)",
+        "rn.scope(function(s) s:go(function() rn.rename 'child' rn.sleep(60000) end) end)" } do
         if i == 1 then open() end
         term:enter("c = setmetatable({}, { __close = function() print(pcall(error, 'closed') == false) end })")
         term:enter(("for _ = 1, 9 do pcall(function() local x <close> = c print 'begun' %s end) end"):format(work))
@@ -298,6 +299,8 @@ describe("the prompt #slow", function()
         term:expect '\n"alive"\n%[%d+%]>$'
         term:press "C-l"
       end
+      term:enter ":ps" -- the scopes have ended their children
+      term:expect ":ps\nthere are no go blocks\n"
     end)
 
     it("while values are printed, and loses none", function()

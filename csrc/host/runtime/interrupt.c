@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "blocks/driver.h"
@@ -51,11 +52,20 @@ static bool has_caught(lua_State *L, lua_Debug *ar) {
   return has;
 }
 
-/* The hook of the main thread after a second Ctrl-C at the prompt has raised its error: whatever catches that raises it
-   again, so that the chunk ends. What closes variables meanwhile is not disturbed. */
+/* Whether the caller of the function that has called the hook belongs to the library. */
+static bool is_of_library(lua_State *L) {
+  static const char folder[] = "runnel/";
+  lua_Debug caller;
+  return lua_getstack(L, 1, &caller) && lua_getinfo(L, "S", &caller) &&
+         strncmp(caller.short_src, folder, sizeof folder - 1) == 0;
+}
+
+/* The hook of the main thread after a second Ctrl-C at the prompt has raised its error: what the program catches is
+   raised again, so that the chunk ends. The library catches errors to leave nothing behind, and variables are closed;
+   neither is disturbed. */
 static void pass_on(lua_State *L, lua_Debug *ar) {
   if (L != main_thread) lua_sethook(L, NULL, 0, 0); /* a coroutine made meanwhile has inherited it */
-  else if (!is_scheduling() && has_caught(L, ar)) luaL_error(L, "interrupted!");
+  else if (!is_scheduling() && !is_of_library(L) && has_caught(L, ar)) luaL_error(L, "interrupted!");
 }
 
 /* The hook of the main thread. While the scheduler runs there, it raises only in the function that the scheduler calls
