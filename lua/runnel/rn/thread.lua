@@ -44,7 +44,7 @@ end
 
 local OPTIONS = { n = check.kinds.integer(1) }
 
--- How many threads a pool has at most: more than systems allow. A number beyond is a mistake, such as a number of bytes.
+-- How many threads a pool has at most. A larger number is a mistake, such as a number of bytes.
 local MOST <const> = 65536
 
 ---Makes a pool of threads that call a function. Pass the pool in place of a function that is called for each value, for
