@@ -330,6 +330,7 @@ describe("the prompt #slow", function()
       open()
       term:enter "c = setmetatable({}, { __close = function() print 'closing' while true do end end })"
       term:enter "local a <close> = c local b <close> = c"
+      term:expect "%[3%]>$"
       term:press "C-d"
       for _ = 1, 2 do
         term:expect "closing$"
