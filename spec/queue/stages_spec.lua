@@ -363,6 +363,60 @@ for _, at in ipairs(places) do
       assert.equal(2, #reports)
     end))
 
+    it("and others of its name on other streams have dead letters of their own; so has a remote stage", within(function(
+      place)
+      local owner, numbers = place.owner, { out = 0, words = 3, texts = 2, jobs = 1 }
+      local texts = reported.report_texts(function()
+        stored(owner, "out")
+        local stages = {}
+        for _, from in ipairs { "words", "texts" } do
+          local sink = stored(owner, from)
+          for i = 1, numbers[from] do assert(sink:put(i)) end
+          local function fails() error("no " .. from, 0) end
+          stages[#stages + 1] = assert(owner:stage(from, 1, fails, "out", { tries = 1 }))
+        end
+        local worker = assert(owner:serve("out", 1, function() error("no job", 0) end))
+        local submit <close> = owner:remote("out", { tries = 2, backoff = 1 })
+        assert.is_false(pcall(submit, "job"))
+        wait_for(function() return stages[1]:stats().given_up == 3 and stages[2]:stats().given_up == 2 end)
+        for _, stage in ipairs(stages) do stage:stop() end
+        worker:stop()
+      end)
+      assert.equal(5, #texts)
+      local names = { "out", "texts/out", "words/out" }
+      local function given_up()
+        local found = {}
+        for i, queue in ipairs(owner:queues()) do
+          assert.equal(names[i], queue.name)
+          found[i] = queue.given_up
+          assert.equal(queue.given_up, queue:dead():count())
+          assert.equal(queue.given_up, #queue:dead():list())
+        end
+        return found
+      end
+      assert.same({ 1, 2, 3 }, given_up())
+      assert.equal(6, owner:dead("out"):count())
+      local dead = owner:queue("words/out"):dead()
+      local list = assert(dead:list { limit = 2 })
+      assert.equal(2, #list)
+      list[3] = assert(dead:list { after = list[2].sequence })[1]
+      for _, letter in ipairs(list) do assert.same({ "no words", "words" }, { letter.error, letter.from }) end
+      local job = owner:queue("out"):dead():list()[1]
+      assert.equal("no job", job.error)
+      local missing = { nil, ("there is no dead letter %d of words/out"):format(job.sequence) }
+      assert.same(missing, { dead:get(job.sequence) })
+      assert.same(missing, { dead:drop(job.sequence) })
+      assert.is_nil((owner:queue("out"):dead():replay(list[1].sequence)))
+      assert.is_true(dead:replay(list[1].sequence))
+      assert.same({ 1, 2, 2 }, given_up())
+      assert.equal(2, dead:drop())
+      assert.same({ 1, 2, 0 }, given_up())
+      assert.equal(0, dead:drop())
+      assert(owner:queue("texts/out"):delete())
+      assert.equal(2, owner:dead("texts/out"):drop())
+      assert.equal(1, owner:dead("out"):count())
+    end))
+
     it("waits until the time of a put", within(function(place)
       local sink = stored(place.owner, "words")
       local times, early = { late = os.time() * 1000 + 1500, later = os.time() * 1000 + 2500, now = 0 }, {}
@@ -463,7 +517,9 @@ for _, at in ipairs(places) do
         end)
       end
       raises('^stage: unknown option "x"', function() owner:stage("words", 1, f, "out", { x = 1 }) end)
-      raises("^dead: name", function() owner:dead "a.b" end)
+      for _, wrong in ipairs { "a.b", "a/", "/b", "a/b/c", 1 } do
+        raises("^dead: name", function() owner:dead(wrong) end)
+      end
     end))
   end)
 end

@@ -511,4 +511,32 @@ describe("a stage of a store", function()
     end)
     assert.same({ "no" }, reports)
   end)
+
+  it("has dead letters that runnel queues tells from those of a stage of its name on another stream #ci", function()
+    local reports = reported.report_texts(function()
+      for _, from in ipairs { "words", "texts" } do
+        stored(from, 1, 2)
+        local function fails() error("no " .. from, 0) end
+        local stage = assert(store:stage(from, 1, fails, nil, { name = "n", tries = 1 }))
+        wait_for(function() return stage:stats().given_up == 2 end)
+        stage:stop()
+      end
+    end)
+    assert.equal(4, #reports)
+    local set <close> = background.set()
+    local function run(...)
+      local program = set:start { process.runnel, "queues", dir.path .. "/work.db", ... }
+      return assert(program:wait(), "it does not end") and program:output()
+    end
+    assert.equal('runnel queues: there are several queues "n": say STREAM/n\n', run("drop", "n", "all"))
+    assert.equal('runnel queues: there is no queue "typo"; there are: texts/n, words/n\n', run("drop", "typo", "all"))
+    assert.equal('runnel queues: there is no queue "a.b"; there are: texts/n, words/n\n', run("dead", "a.b"))
+    assert.matches("^[^\n]*\n[^\n]* no words\n[^\n]* no words\n$", run("dead", "words/n"))
+    assert.equal("2 dead letters dropped\n", run("drop", "words/n", "all"))
+    assert.equal("there are no dead letters\n", run("dead", "words/n"))
+    assert.equal(2, store:dead("n"):count())
+    assert(store:queue("texts/n"):delete())
+    assert.equal("2 dead letters dropped\n", run("drop", "texts/n.dead", "all")) -- they outlive their queue
+    assert.equal('runnel queues: there is no queue "texts/n"; there are: words/n\n', run("drop", "texts/n", "all"))
+  end)
 end)

@@ -52,8 +52,15 @@ local function name_of(words, what)
   return name
 end
 
--- The stage of a queue's dead letters: NAME, NAME.dead, or STREAM/NAME.
-local function dead_of(conn, name) return conn:dead((name:gsub("%.dead$", ""):gsub("^.*/", ""))) end
+-- The dead letters of a queue, or of one that was deleted and has left some: NAME, NAME.dead, or STREAM/NAME.
+local function dead_of(conn, name)
+  name = name:gsub("%.dead$", "")
+  local queue, err, is_ambiguous = conn:queue(name)
+  if queue then return queue:dead() end
+  local is_name, letters = pcall(conn.dead, conn, name)
+  if is_ambiguous or not is_name or must(letters:count()) == 0 then fail("%s", err) end
+  return letters
+end
 
 -- ---- commands ----
 
@@ -181,9 +188,10 @@ function command.move(conn, words)
 end
 
 function command.dead(conn, words)
-  local dead = dead_of(conn, name_of(words, "dead"))
+  local name, number = name_of(words, "dead"), words[2] and number_of(words[2], "dead")
   no_more(words, 2, "dead")
-  if words[2] then return print_lines(view().letter(must(dead:get(number_of(words[2], "dead"))))) end
+  local dead = dead_of(conn, name)
+  if number then return print_lines(view().letter(must(dead:get(number)))) end
   local after = 0
   repeat
     local letters = must(dead:list { after = after })
@@ -193,8 +201,8 @@ function command.dead(conn, words)
 end
 
 -- Calls f with the given number, or with the numbers of all present letters.
-local function each_letter(dead, text, what, f)
-  if text ~= "all" then return f(number_of(text, what)) end
+local function each_letter(dead, number, f)
+  if number then return f(number) end
   local after = 0
   repeat
     local letters = must(dead:list { after = after })
@@ -205,17 +213,24 @@ local function each_letter(dead, text, what, f)
   until #letters == 0
 end
 
+-- The name of a queue, and the number of a letter; nil: all.
+local function letter_of(words, what)
+  local name, number = name_of(words, what), words[2] ~= "all" and number_of(words[2], what) or nil
+  no_more(words, 2, what)
+  return name, number
+end
+
 function command.replay(conn, words)
-  local dead, done, failed = dead_of(conn, name_of(words, "replay")), 0, 0
-  no_more(words, 2, "replay")
-  each_letter(dead, words[2], "replay", function(number)
-    local ok, err = dead:replay(number)
+  local name, number = letter_of(words, "replay")
+  local dead, done, failed = dead_of(conn, name), 0, 0
+  each_letter(dead, number, function(sequence)
+    local ok, err = dead:replay(sequence)
     if ok then
       done = done + 1
-      print(("%d: done"):format(number))
+      print(("%d: done"):format(sequence))
     else
       failed = failed + 1
-      io.stderr:write(("%d: %s\n"):format(number, tostring(err):match "^[^\n]*"))
+      io.stderr:write(("%d: %s\n"):format(sequence, tostring(err):match "^[^\n]*"))
     end
   end)
   print(plural(done, "dead letter") .. " replayed" .. (failed > 0 and (", %d failed again"):format(failed) or ""))
@@ -223,8 +238,7 @@ function command.replay(conn, words)
 end
 
 function command.drop(conn, words)
-  local name, number = name_of(words, "drop"), words[2] ~= "all" and number_of(words[2], "drop") or nil
-  no_more(words, 2, "drop")
+  local name, number = letter_of(words, "drop")
   local dead = dead_of(conn, name)
   print(plural(must(dead:drop(number)), "dead letter") .. " dropped")
 end

@@ -120,6 +120,12 @@ end
 
 -- ---- what the program has ----
 
+-- Whether a letter is one of these. One that does not say its stream may be.
+local function is_own(self, letter)
+  return (not self.kind or letter.kind == self.kind)
+    and (not self.from or not letter.from or letter.from == self.from)
+end
+
 -- Calls f with each message from a sequence number on, until f returns false. Returns nil, err if that fails.
 local function each(self, first, headers_only, f)
   local stream = names.dead_stream(self.name)
@@ -137,6 +143,10 @@ local Dead = {}
 
 function Dead:count()
   sign.own(self, "dead", "count")
+  if self.kind then
+    local list, problem = self:read(0, math.maxinteger)
+    return list and #list, problem
+  end
   local info, err, code = jetstream.request(self.owner, "STREAM.INFO." .. names.dead_stream(self.name))
   if code == jetstream.NO_STREAM then return 0 end
   if not info then return nil, err end
@@ -147,7 +157,8 @@ function Dead:read(after, most)
   if after == math.maxinteger then return {} end -- no message has a larger number
   local list = {}
   local ok, err = each(self, after + 1, true, function(m)
-    list[#list + 1] = decode(self, m, false)
+    local letter = decode(self, m, false)
+    if is_own(self, letter) then list[#list + 1] = letter end
     return #list < most
   end)
   if not ok then return nil, err end
@@ -161,16 +172,47 @@ function Dead:find(sequence)
     return false
   end)
   if not ok then return nil, err end
-  return letter
+  return letter and is_own(self, letter) and letter or nil
 end
 
-function Dead:remove(sequence)
-  local verb, body = "STREAM.PURGE.", nil
+-- Removes one letter; or all, or those before a sequence number. Returns how many.
+local function remove(self, sequence, before)
+  local verb, body = "STREAM.PURGE.", before and { seq = before }
   if sequence then verb, body = "STREAM.MSG.DELETE.", { seq = sequence, no_erase = true } end
   local answer, err, code = jetstream.request(self.owner, verb .. names.dead_stream(self.name), body)
   if answer then return sequence and 1 or answer.purged end
   if sequence and code or code == jetstream.NO_STREAM then return 0 end
   return nil, err
+end
+
+-- Removes the letters of one queue, and leaves those of others: in one request if there are none.
+local function remove_own(self)
+  local own, last, has_others = {}, 0, false
+  local ok, err = each(self, 1, true, function(m)
+    last = m.sequence
+    if is_own(self, decode(self, m, false)) then own[#own + 1] = last else has_others = true end
+  end)
+  if not ok then return nil, err end
+  if own[1] and not has_others then return remove(self, nil, last + 1) end
+  local count = 0
+  for _, sequence in ipairs(own) do
+    local n, problem = remove(self, sequence)
+    if not n then return nil, problem end
+    count = count + n
+  end
+  return count
+end
+
+function Dead:remove(sequence)
+  local count, err
+  if not self.kind then count, err = remove(self, sequence)
+  elseif not sequence then count, err = remove_own(self)
+  else
+    local letter, problem = self:find(sequence)
+    if not letter then return problem == nil and 0 or nil, problem end
+    count, err = remove(self, sequence)
+  end
+  return count, err
 end
 
 function Dead:store_again(letter)
@@ -192,7 +234,7 @@ local class = letters.class(Dead)
 
 ---The dead letters of the remote or durable stage with this name.
 ---@param conn runnel.nats.Connection
----@param name string
+---@param name string NAME, or STREAM/NAME for those of the messages of one stream
 ---@return runnel.DeadLetters letters
 function dead.dead(conn, name)
   sign.own(conn, "conn", "dead")

@@ -153,6 +153,27 @@ end
 -- Whether a stream is internal to the library.
 local function is_own(name) return name:find "^runnel%-%l+%-" and not names.stage_of(name) or name:find "^KV_" end
 
+-- The name of the stage whose dead letters are those of a queue.
+local function stage_of(queue) return queue.kind == "jobs" and queue.name or queue.consumer end
+
+-- Fills in how many dead letters each queue has, by the numbers of letters in the streams of names. Only where queues
+-- share a name are the letters read, since that takes time; so a queue alone also counts those of a deleted one.
+local function count_letters(list, letters)
+  local sharing = {}
+  for _, queue in ipairs(list) do
+    local name = stage_of(queue)
+    queue.given_up, sharing[name] = letters[name] or 0, (sharing[name] or 0) + 1
+  end
+  for _, queue in ipairs(list) do
+    if queue.given_up > 0 and sharing[stage_of(queue)] > 1 then
+      local own, err = queue:dead():count()
+      if not own then return nil, err end
+      queue.given_up = own
+    end
+  end
+  return true
+end
+
 ---All queues of the server (of the account), sorted by name: a table for each. Waits up to `ms` for the programs'
 ---answers about their workers; later answers are missing. The field `silent` of the list has the sources, stages and
 ---workers that hear nothing; nil if there are none.
@@ -166,7 +187,7 @@ function queues.queues(conn, ms)
   if not answers then return nil, problem end
   local streams, err = all_of(conn, "STREAM.LIST", "streams")
   if not streams then return nil, err --[[@as string]] end
-  local list, dead, groups, account = {}, {}, health.new(), {}
+  local list, letters, groups, account = {}, {}, health.new(), {}
   list.leaderless = err[1] and err or nil
   streams[#streams + 1] = account -- asked beside the streams
   each(streams, function(stream)
@@ -176,17 +197,16 @@ function queues.queues(conn, ms)
     end
     local name = stream.config.name
     groups:add(stream.cluster)
-    local letters = names.dead_of(name)
-    if letters then dead[letters] = stream.state.messages end
+    local stage = names.dead_of(name)
+    if stage then letters[stage] = stream.state.messages end
     if not is_own(name) then queues_of(conn, stream, list, groups) end
   end)
   local workers, silent = answers()
   list.silent = silent[1] and silent or nil
   list.servers = groups:list()
-  for _, queue in ipairs(list) do
-    queue.workers = workers[queue.name] or {}
-    queue.given_up = dead[queue.kind == "jobs" and queue.name or queue.consumer] or 0
-  end
+  for _, queue in ipairs(list) do queue.workers = workers[queue.name] or {} end
+  local ok, why = count_letters(list, letters)
+  if not ok then return nil, why end
   return shared.complete(conn, list)
 end
 

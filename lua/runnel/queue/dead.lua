@@ -35,9 +35,12 @@ local dead = {}
 ---@field headers? table<string, string> of the message; only from `get`
 ---@field id? string one letter with an id is stored
 
----The dead letters of a stage.
+---The dead letters of a stage. Stages of one name on several streams share a store's table or a server's stream of
+---letters, so those of a queue are told apart by what each letter says.
 ---@class runnel.DeadLetters
 ---@field name string of the stage
+---@field from? string only of messages of this stream
+---@field kind? "job"|"message" only of this kind
 ---@field protected owner any the connection or the store
 ---@field count fun(self): integer?, string? the number of letters, or nil and the reason
 ---@field protected read fun(self, after: integer, limit: integer): runnel.DeadLetter[]?, string?
@@ -47,7 +50,9 @@ local dead = {}
 ---again, for the same stage only, at most once, and removes its letter; 0: that was gone
 local Dead = {}
 
-function Dead:__tostring() return ("dead letters: %s.dead"):format(self.name) end
+local function name_of(self) return self.from and self.from .. "/" .. self.name or self.name end
+
+function Dead:__tostring() return ("dead letters: %s.dead"):format(name_of(self)) end
 
 local LIST_OPTIONS <const> = { after = check.kinds.integer(0), limit = check.kinds.integer(1) }
 
@@ -63,7 +68,7 @@ function Dead:list(opts)
   return letters, err
 end
 
-local function missing(self, sequence) return ("there is no dead letter %d of %s"):format(sequence, self.name) end
+local function missing(self, sequence) return ("there is no dead letter %d of %s"):format(sequence, name_of(self)) end
 
 ---One dead letter, with its value.
 ---@param sequence integer
@@ -145,11 +150,14 @@ end
 ---The dead letters of a stage. An error is at the line that has called the caller.
 ---@param class table of dead.class
 ---@param owner any the connection or the store
----@param name any of the stage
+---@param name any NAME of the stage, or STREAM/NAME
 ---@return runnel.DeadLetters
 function dead.new(class, owner, name)
-  names.check(name, "dead: name", 4)
-  return setmetatable({ owner = owner, name = name }, class)
+  local from, stage
+  if type(name) == "string" then from, stage = name:match "^([^/]*)/(.*)$" end
+  if from then names.check(from, "dead: name", 4) else stage = name end
+  names.check(stage, "dead: name", 4)
+  return setmetatable({ owner = owner, name = stage, from = from, kind = from and "message" }, class)
 end
 
 return dead

@@ -127,6 +127,7 @@ end
 ---@param name string
 ---@param owner string what has the queues, for a message
 ---@return runnel.queue.Queue? queue, string? err
+---@return boolean? is_ambiguous there are several
 function queues.find(list, name, owner)
   local found, all = {}, {}
   for i, queue in ipairs(list) do
@@ -135,7 +136,7 @@ function queues.find(list, name, owner)
     all[i] = queue.name
   end
   if #found == 1 then return found[1] end
-  if #found > 1 then return nil, ("there are several queues %q: say STREAM/%s"):format(name, name) end
+  if #found > 1 then return nil, ("there are several queues %q: say STREAM/%s"):format(name, name), true end
   return nil, ("there is no queue %q; %s"):format(name,
     #all == 0 and owner .. " has none" or "there are: " .. table.concat(all, ", "))
 end
@@ -186,7 +187,9 @@ end
 ---@return runnel.DeadLetters letters
 function Queue:dead()
   sign.own(self, "queue", "dead")
-  return self.owner:dead(self.kind == "jobs" and self.name or self.consumer)
+  local letters = self.owner:dead(self.name)
+  if self.kind == "jobs" then letters.kind = "job" end -- a stage for messages may have the same name
+  return letters
 end
 
 local LIST <const> = { after = check.kinds.integer(0), limit = check.kinds.integer(1),

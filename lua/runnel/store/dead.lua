@@ -18,8 +18,11 @@ local BURY <const> = "insert or ignore into runnel_dead(name, kind, id, error, t
   .. "?, ?, ?, ?, ?, ?, ?, ?)"
 local FIELDS <const> = "seq, kind, error, traceback, starts, raises, since, made, worker, stream, subject, position, "
   .. "form, bytes, is_async"
-local LIST <const> = "select " .. FIELDS .. " from runnel_dead where name = ? and seq > ? order by seq limit ?"
-local FIND <const> = "select " .. FIELDS .. ", value, headers from runnel_dead where name = ? and seq = ?"
+local OWN <const> = " from runnel_dead where name = ?1 and (?2 is null or kind = ?2) "
+  .. "and (?3 is null or coalesce(stream, ?3) = ?3)"
+local COUNT <const> = "select count(*) as n" .. OWN
+local LIST <const> = "select " .. FIELDS .. OWN .. " and seq > ?4 order by seq limit ?5"
+local FIND <const> = "select " .. FIELDS .. ", value, headers" .. OWN .. " and seq = ?4"
 
 -- The headers of a row: those of the message, and what else is known only of some.
 local function headers_of(letter)
@@ -60,20 +63,20 @@ local Dead = {}
 
 function Dead:count()
   sign.own(self, "dead", "count")
-  local rows, err = self.owner:attempt("rows", "select count(*) as n from runnel_dead where name = ?", self.name)
+  local rows, err = self.owner:attempt("rows", COUNT, self.name, self.kind, self.from)
   if not rows then return nil, err end
   return rows[1].n
 end
 
 function Dead:read(after, most)
-  local rows, err = self.owner:attempt("rows", LIST, self.name, after, most)
+  local rows, err = self.owner:attempt("rows", LIST, self.name, self.kind, self.from, after, most)
   if not rows then return nil, err end
   for i, row in ipairs(rows) do rows[i] = letter_of(self, row) end
   return rows
 end
 
 function Dead:find(sequence)
-  local rows, err = self.owner:attempt("rows", FIND, self.name, sequence)
+  local rows, err = self.owner:attempt("rows", FIND, self.name, self.kind, self.from, sequence)
   if not rows then return nil, err end
   local row = rows[1]
   if not row then return nil end
@@ -89,10 +92,10 @@ function Dead:find(sequence)
   return letter
 end
 
-local REMOVE <const> = "delete from runnel_dead where name = ? and seq = coalesce(?, seq)"
+local REMOVE <const> = "delete" .. OWN .. " and seq = coalesce(?4, seq)"
 
 function Dead:remove(sequence)
-  local n, err = self.owner:attempt("exec", REMOVE, self.name, sequence)
+  local n, err = self.owner:attempt("exec", REMOVE, self.name, self.kind, self.from, sequence)
   return n, err
 end
 
@@ -118,7 +121,7 @@ end
 function Dead:store_again(letter)
   local db = self.owner.db
   local ok, problem = pcall(db.transaction, db, function(tx)
-    local n = tx:exec(REMOVE, self.name, letter.sequence)
+    local n = tx:exec(REMOVE, self.name, self.kind, self.from, letter.sequence)
     if n > 0 then store_again(self, letter, tx) end
     return n
   end)
@@ -131,7 +134,7 @@ local class = letters.class(Dead)
 
 ---The dead letters of the stage with this name.
 ---@param store runnel.store.Store
----@param name string
+---@param name string NAME, or STREAM/NAME for those of the messages of one stream
 ---@return runnel.DeadLetters letters
 function dead.dead(store, name)
   local self = letters.new(class, store, name)

@@ -27,8 +27,8 @@ select c.*, s.last, s.made as stream_made,
     and holder is not null) as running,
   (select count(*) from runnel_delivery where stream = c.stream and consumer = c.name and holder is not null
     and deliveries > 1) as redelivered,
-  (select count(*) from runnel_dead where name = case c.stream when 'runnel-jobs-' || substr(c.stream, 13)
-    then substr(c.stream, 13) else c.name end) as given_up,
+  (select count(*) from runnel_dead d where d.name = case c.stream when 'runnel-jobs-' || substr(c.stream, 13)
+    then substr(c.stream, 13) else c.name end and coalesce(d.stream, c.stream) = c.stream) as given_up,
   (select count(*) from (select 1 from runnel_message m where $NEW limit $COUNTED)) as new,
   (select made from runnel_message m where $NEW order by m.seq limit 1) as oldest_new,
   (select made from runnel_message where stream = c.stream and seq = (select min(seq) from runnel_delivery
