@@ -54,11 +54,28 @@ describe("runnel.sqlite", function()
     it("are given by name in a table", function()
       db:exec("insert into t values (:a, $b)", { a = 7, b = "seven" })
       assert.same({ a = 7, b = "seven" }, db:one("select * from t where a = @a", { a = 7 }))
-      raises("a named value that no parameter uses", function() db:one("select :a", { a = 1, b = 2 }) end)
+      assert.same({ a = 1, b = 1 }, db:one("select :a as a, @a as b", { a = 1 }))
+      local unused = 'no parameter uses the named value "b", in'
+      raises(unused, function() db:one("select :a", { a = 1, b = 2 }) end)
+      raises(unused, function() db:one("select :a, @a", { a = 1, b = 2 }) end)
+      for _, nameless in ipairs { "?", "?2" } do
+        raises("parameter 2 is a %?, but the values have names: write :name", function()
+          db:exec("insert into t values (:a, " .. nameless .. ")", { a = 1 })
+        end)
+      end
+      assert.equal(1, count())
     end)
 
     it("that a table of named values lacks are NULL", function()
       assert.same({ a = 1, kind = "null" }, db:one("select :a as a, typeof(:b) as kind", { a = 1 }))
+      assert.same({ kind = "null" }, db:one("select typeof(:b) as kind", {}))
+      assert.same({ a = 1 }, db:one("select 1 as a", {}))
+      db:exec "insert into t values (1, 'old')"
+      assert.equal(1, (db:exec("update t set b = :b", { b = nil })))
+      assert.same({ a = 1 }, db:one "select * from t")
+      raises("parameter 1 is a %?", function() db:exec("update t set b = ?", {}) end)
+      assert.equal(1, (db:exec("update t set b = 1; delete from t where a = 2", {})))
+      raises("0 values for 1 parameter", function() db:exec("select 1; update t set b = :b", {}) end)
     end)
 
     it("that SQLite cannot keep are refused at the caller's line", function()

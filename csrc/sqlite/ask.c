@@ -208,6 +208,7 @@ int ask_job(lua_State *L) {
   job->asked = clock_ms();
   job->ref = LUA_NOREF;
   job->is_here = lua_toboolean(L, 6);
+  job->form = lua_toboolean(L, 7) ? ROWS_NAMED : ROWS_LIST;
   if (!copy(L, job, lua_toboolean(L, 7), FIRST_VALUE, top, 0)) return luaL_error(L, "not enough memory");
   wait_for(L, job);
   start(L, job);

@@ -70,7 +70,7 @@ typedef struct Value {
   const char *name;  /* of the parameter, without its first character, in Job.memory; NULL if they have no names */
 } Value;
 
-/* What the rows of a job are; ROWS_ANY: not known yet. */
+/* What the rows of a job, or its values, are; ROWS_ANY: not known yet. */
 typedef enum RowForm { ROWS_ANY, ROWS_LIST, ROWS_NAMED } RowForm;
 
 /* Whether a statement may take any number of steps, depending on what is in the database. */
@@ -149,7 +149,7 @@ typedef struct Job {
   int parameters;           /* how many parameters the statements so far have */
   int64_t ms;               /* of a JOB_LIMIT: how long the call may take */
   const char *text;         /* of a JOB_LIMIT: what is said when the process ends; in `memory` */
-  RowForm form;             /* of its rows */
+  RowForm form;             /* of its rows, or of its values */
   bool is_many;             /* its statement runs once for each of its rows, in place of once for `values` */
   Bytes many;               /* its rows, packed: many.c. Freed with the job, so that it can run again */
   size_t nrows;             /* their number */

@@ -40,24 +40,58 @@ static int refuse(Job *job, int parameters) {
   return SQLITE_MISUSE;
 }
 
+/* Whether a parameter has a name, without its first character. */
+static bool has_name(sqlite3_stmt *stmt, int i, const char *name) {
+  const char *other = sqlite3_bind_parameter_name(stmt, i);
+  return other && strcmp(other + 1, name) == 0;
+}
+
+/* Sets the error that no parameter has the name of a value. Returns a code. */
+static int refuse_name(Job *job, const char *name) {
+  char problem[200];
+  (void)snprintf(problem, sizeof problem, "no parameter uses the named value \"%.100s\"", name);
+  job_fail(job, SQLITE_MISUSE, problem);
+  return SQLITE_MISUSE;
+}
+
+/* The first parameter that is a ?, also with a number; 0: there is none. */
+static int nameless(sqlite3_stmt *stmt, int n) {
+  for (int i = 1; i <= n; i++) {
+    const char *name = sqlite3_bind_parameter_name(stmt, i);
+    if (!name || *name == '?') return i;
+  }
+  return 0;
+}
+
+/* Sets the error that a parameter has no name, although the values have, if there is one. Returns a code. */
+static int refuse_nameless(Job *job, sqlite3_stmt *stmt, int n) {
+  int i = nameless(stmt, n);
+  if (!i) return SQLITE_OK;
+  char problem[150];
+  (void)snprintf(problem, sizeof problem, "parameter %d is a ?, but the values have names: write :name for it", i);
+  job_fail(job, SQLITE_MISUSE, problem);
+  return SQLITE_MISUSE;
+}
+
 /* Binds the values that have names. A parameter without a value is NULL; a value without a parameter is an error. */
 static int bind_named(Job *job, sqlite3_stmt *stmt, int n) {
-  size_t used = 0;
-  for (int i = 1; i <= n; i++) {
+  int code = refuse_nameless(job, stmt, n);
+  for (int i = 1; i <= n && code == SQLITE_OK; i++) {
     const Value *value = find(job, sqlite3_bind_parameter_name(stmt, i));
-    int code = value ? bind(stmt, i, value) : SQLITE_OK;
-    if (code != SQLITE_OK) return code;
-    used += value != NULL;
+    if (value) code = bind(stmt, i, value);
   }
-  if (used == job->nvalues) return SQLITE_OK;
-  job_fail(job, SQLITE_MISUSE, "a named value that no parameter uses");
-  return SQLITE_MISUSE;
+  for (size_t v = 0; v < job->nvalues && code == SQLITE_OK; v++) {
+    int i = 1;
+    while (i <= n && !has_name(stmt, i, job->values[v].name)) i++;
+    if (i > n) code = refuse_name(job, job->values[v].name);
+  }
+  return code;
 }
 
 /* Binds the next values of the job to a statement; the last statement must use all that are left. */
 static int bind_all(Job *job, sqlite3_stmt *stmt, bool is_last) {
   int n = sqlite3_bind_parameter_count(stmt);
-  if (job->nvalues && job->values[0].name) return bind_named(job, stmt, n);
+  if (job->form == ROWS_NAMED) return bind_named(job, stmt, n);
   size_t left = job->nvalues - job->used;
   job->parameters += n;
   if ((size_t)n > left || (is_last && (size_t)n < left)) return refuse(job, job->parameters);
@@ -161,7 +195,8 @@ static int run_script(Database *db, Job *job, Begin begin) {
     job_fail(job, SQLITE_MISUSE, "rows need a single statement, got several");
     return SQLITE_MISUSE;
   }
-  bool has_names = job->nvalues && job->values[0].name;
+  bool has_names = job->form == ROWS_NAMED && job->nvalues;
+  if (job->form == ROWS_NAMED && !has_names) job->form = ROWS_LIST; /* no values: an error if there is a parameter */
   if (job->kind == JOB_ROWS || has_names) {
     job_fail(job, SQLITE_MISUSE,
              has_names ? "named values need a single statement, got several" : "one statement expected, got several");
@@ -200,23 +235,21 @@ static Value take_value(const char **at) {
 }
 
 /* For each name of a job the first parameter that has it, at 0; then for each parameter the next one with the same
-   name, or 0. NULL, with an error in the job, if no parameter has one of the names. The caller frees it. */
+   name, or 0. NULL, with an error in the job, if no parameter has one of the names, or one has none. The caller frees it. */
 static int *match_names(Job *job, sqlite3_stmt *stmt, int n) {
+  if (job->form == ROWS_NAMED && refuse_nameless(job, stmt, n) != SQLITE_OK) return NULL;
   int *match = (int *)calloc((size_t)job->nnames + (size_t)n + 1, sizeof *match);
   const char *name = bytes_first(&job->names);
   if (!match) job_fail(job, SQLITE_NOMEM, NULL);
   for (int i = 0; match && i < job->nnames; i++, name += strlen(name) + 1) {
     int *place = &match[i];
     for (int parameter = 1; parameter <= n; parameter++) {
-      const char *other = sqlite3_bind_parameter_name(stmt, parameter);
-      if (!other || strcmp(other + 1, name) != 0) continue;
+      if (!has_name(stmt, parameter, name)) continue;
       *place = parameter;
       place = &match[job->nnames + parameter];
     }
     if (match[i]) continue;
-    char problem[200];
-    (void)snprintf(problem, sizeof problem, "no parameter uses the named value \"%.100s\"", name);
-    job_fail(job, SQLITE_MISUSE, problem);
+    (void)refuse_name(job, name);
     free(match);
     match = NULL;
   }
@@ -256,6 +289,7 @@ static void blame_row(Job *job, size_t row) {
 static int run_rows(Database *db, Job *job, sqlite3_stmt *stmt) {
   const char *at = bytes_first(&job->many);
   int n = sqlite3_bind_parameter_count(stmt), code = SQLITE_OK;
+  if (job->form == ROWS_ANY && !nameless(stmt, n)) job->form = ROWS_NAMED; /* all rows are empty tables */
   int *match = match_names(job, stmt, n);
   if (!match) return job->code;
   for (size_t row = 1; row <= job->nrows && code == SQLITE_OK; row++) {

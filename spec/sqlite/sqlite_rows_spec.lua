@@ -102,6 +102,20 @@ describe("runnel.sqlite, a statement for many rows", function()
           db:rows "select * from t")
       end)
 
+      it("has rows without a value, if its parameters have names", function()
+        assert.equal(2, (db:exec("insert into t(b) values (:b)", { rows = given { {}, {} } })))
+        assert.same({ { a = 1 }, { a = 2 } }, db:rows "select * from t")
+        raises("row 1: 0 values for 1 parameter", function()
+          db:exec("insert into t(b) values (?)", { rows = given { {}, {} } })
+        end)
+      end)
+
+      it("is refused for names beside a ?", function()
+        raises("parameter 1 is a %?, but the values have names", function()
+          db:exec("insert into t values (?, :b)", { rows = given { { b = 1 } } })
+        end)
+      end)
+
       it("takes more rows than fit into a piece", function()
         assert.same({ 5000, 5000 }, { db:exec(INSERT, { rows = given(numbered(1, 5000, 200)) }) })
         assert.same({ n = 5000, s = 12502500, l = 1000000 },
