@@ -474,6 +474,9 @@ os.exit(0)
       } do
         raises(why, function() local _ = sqlite.open(path) end)
       end
+      raises('open: the path of a file expected, got an empty string %(in memory: ":memory:"%)', function()
+        local _ = sqlite.open "" -- such a database would be gone once it is closed
+      end)
       raises("; there is no such file, and the option create = false lets none be made$", function()
         local _ = sqlite.open("/tmp/no-such-file.db", { create = false })
       end)

@@ -364,6 +364,7 @@ describe("runnel.store", function()
       dir:write("text.db", ("no database\n"):rep(1000))
       raises("text.db: file is not a database", function() stores.open(dir.path .. "/text.db") end)
       raises("unable to open database file", function() stores.open(dir.path .. "/none/work.db") end)
+      raises("open: the path of a file expected, got an empty string", function() stores.open "" end)
     end)
 
     it("that is full is an error of the call, and the result is not lost: the next call computes it again", function()

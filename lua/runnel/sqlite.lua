@@ -309,7 +309,7 @@ end
 ---@param opts? runnel.sqlite.Options
 ---@return runnel.sqlite.Database db
 function sqlite.open(path, opts)
-  check.path(path, "the path of a file", "open")
+  check.database(path, "open")
   check.options(opts, OPTIONS, "open")
   opts = opts or {}
   local busy = opts.busy_timeout or 5000

@@ -320,7 +320,7 @@ end
 ---@param opts? { busy_timeout?: integer, synchronous?: string, create?: boolean } as for sqlite.open
 ---@return runnel.store.Store store
 function store.open(path, opts)
-  check.path(path, "the path of a file", "open")
+  check.database(path, "open")
   check.options(opts, OPTIONS, "open")
   local db = sqlite.open(path, opts)
   local self = setmetatable({
@@ -329,7 +329,7 @@ function store.open(path, opts)
   }, Store)
   local ok, problem = schema.prepare(db, schema.ONCE)
   if ok then self.base, self.noted = clock.base(db) end
-  if ok and path ~= ":memory:" and path ~= "" then
+  if ok and path ~= ":memory:" then
     self.locks, problem = db:locks(path .. "-locks")
     problem = problem and ("%s-locks: %s"):format(path, problem)
   end

@@ -150,6 +150,17 @@ function check.path(value, expected, what, level)
   check.no_zero(value, what .. ": the path", level)
 end
 
+---The path of a database's file. For SQLite the empty one is a database without a name, which is lost at its end.
+---@param what string the function
+---@param level? integer of the line for the error, if it is another one
+function check.database(value, what, level)
+  level = level or CALLER
+  check.path(value, "the path of a file", what, level + 1)
+  if value == "" then
+    error(what .. ": the path of a file expected, got an empty string (in memory: \":memory:\")", level)
+  end
+end
+
 ---An integer of at least `least`.
 ---@param level? integer of the line for the error, if it is another one
 function check.integer(value, least, what, level)

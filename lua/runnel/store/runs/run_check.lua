@@ -161,7 +161,7 @@ end
 ---registered the names of all runs, and waits
 ---@return runnel.store.RunCheck? result, string? err
 function run_check.check(path, program)
-  check.path(path, "the path of a file", "check")
+  check.database(path, "check")
   local f, problem = program, nil
   if type(program) == "string" then
     check.no_zero(program, "check: the path of the program")
