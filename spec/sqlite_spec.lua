@@ -567,6 +567,29 @@ os.exit(0)
       assert.equal(50, count())
     end)
 
+    it("cannot be closed within a transaction, which goes on", function()
+      local other
+      db:transaction(function(tx)
+        tx:exec "insert into t values (1, 1)"
+        raises("^close: this go block is in a transaction, so this would wait for itself", function() db:close() end)
+        other = rn.go(function() return db:close() or "closed" end) -- another one waits
+        rn.yield()
+        assert.is_nil(other:poll())
+        tx:exec "insert into t values (2, 2)"
+      end)
+      assert.equal("closed", other:take())
+      db = open()
+      assert.equal(2, count())
+      raises("^the first error$", function()
+        db:transaction(function(tx)
+          tx:exec "insert into t values (3, 3)"
+          local closing <close> = db -- luacheck: ignore 211
+          error "the first error"
+        end)
+      end)
+      assert.equal(2, count())
+    end)
+
     it("waits for a transaction that has begun before it is closed, and refuses others", function()
       local begun, gate = rn.chan(), rn.chan()
       local transaction = rn.go(function()

@@ -466,6 +466,18 @@ describe("runnel.store", function()
     end)
   end)
 
+  it("cannot be closed or drained within a transaction of its own", function()
+    local set = store:once("set", function(v, tx)
+      raises("^close: this go block is in a transaction, so this would wait for itself", function() store:close() end)
+      raises("^drain: this go block is in a transaction", function() store:drain() end)
+      tx:exec("create table effects(v)")
+      return v
+    end, { tx = true })
+    assert.equal(1, set(1))
+    assert.equal(1, set(1))
+    assert.is_true(store:drain())
+  end)
+
   it("works in a simulation", function()
     require("runnel.sim").run(function()
       local mine <close> = stores.open ":memory:"

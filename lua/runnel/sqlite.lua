@@ -252,6 +252,9 @@ function Database:close()
   sign.own(self, "db|tx", "close")
   local handle = self.handle
   if not handle or self.closes then return end
+  if self:is_in_transaction() then
+    raise "close: this go block is in a transaction, so this would wait for itself: close it after the transaction"
+  end
   local news, disk = news_of(self), self.disk
   local job <close> = start(self, "close", nil, news, 0, false)
   self.closes = true
@@ -261,7 +264,10 @@ function Database:close()
   if disk and not disk.over then disk:close() end
 end
 
-Database.__close = Database.close
+-- In a transaction that an error ends, that error is the one to tell; and closing would wait for its end.
+function Database:__close(err)
+  if err == nil or not self:is_in_transaction() then self:close() end
+end
 
 -- ---- opening ----
 

@@ -255,6 +255,13 @@ function Store:on_drain(f)
   return function() remove(drainers, f) end
 end
 
+-- Raises an error in a transaction of the store, which closing would wait for.
+local function check_closing(self, what)
+  if not self.db:is_in_transaction() then return end
+  core.internal.raise(what .. ": this go block is in a transaction, so this would wait for itself: "
+    .. "close the store after the transaction")
+end
+
 ---Lets the stages end their calls, and then closes the file. After `timeout` it closes the file in any case.
 ---@param timeout? number ms; 30000 by default
 ---@return boolean drained
@@ -264,6 +271,7 @@ function Store:drain(timeout)
   local ms = timeout == nil and 30000 or timeout
   check.ms(ms, 1, "drain: timeout")
   if self.is_closed then return false, "the store is closed" end
+  check_closing(self, "drain")
   local alarm <close>, blocks = guard.alarm(ms), {}
   for i, f in ipairs(self.drainers) do blocks[i] = core.go(f, ms) end
   local in_time = true
@@ -290,6 +298,7 @@ end }
 function Store:close()
   sign.own(self, "store", "close")
   if self.is_closed then return end
+  check_closing(self, "close")
   local closing <close> = setmetatable({ store = self }, Closing) -- luacheck: ignore 211
   self.is_closed = true
   self:ring()
@@ -299,7 +308,9 @@ function Store:close()
   end
 end
 
-Store.__close = Store.close
+function Store:__close(err)
+  if err == nil or not self.db:is_in_transaction() then self:close() end
+end
 
 -- ---- opening ----
 
