@@ -120,6 +120,36 @@ rn.exit(0)
     assert.is_nil(store.db:one "select 1 from sqlite_schema where name = 'runnel_run'")
   end)
 
+  it("are not looked for in a database that is no store, which stays as it is; neither are queues #ci", function()
+    local sqlite = require "runnel.sqlite"
+    dir:write("empty", "")
+    do
+      local db <close> = sqlite.open(dir.path .. "/foreign.db", { wal = false })
+      db:exec "create table mine(a)"
+      local other <close> = sqlite.open(dir.path .. "/wal.db")
+      other:exec "create table mine(a)"
+    end
+    local function files()
+      local names = {}
+      for name in process.run(dir.path, "ls; cat foreign.db wal.db empty | cksum").out:gmatch "[^\n]+" do
+        names[#names + 1] = name
+      end
+      return names
+    end
+    local before = files()
+    for _, file in ipairs { "foreign.db", "wal.db", "empty" } do
+      local why = file .. " is no file of runnel.store\n"
+      assert.same({ 1, "", "runnel runs: " .. why }, { run(file) })
+      assert.same({ 1, "", "runnel runs: " .. why }, { run(file, "list") })
+      assert.same({ 1, "", "runnel runs: " .. why }, { run(file, "check", "app.lua") })
+      for _, words in ipairs { "", " waiting x", " --metrics" } do
+        local result = process.run(dir.path, process.runnel .. " queues " .. file .. words)
+        assert.same({ 1, "", "runnel queues: " .. why }, { result.status, result.out, result.err })
+      end
+    end
+    assert.same(before, files())
+  end)
+
   it("are not asked for in wrong ways #ci", function()
     for _, row in ipairs {
       { 2, "a file of runnel.store expected" },

@@ -52,6 +52,14 @@ function command_line.new(name)
     return line.must(owner, err)
   end
 
+  ---Ends the program if a file is none of runnel.store, which opening it as one would make of any database: the
+  ---commands are for looking. This looks without changing anything.
+  ---@param path string
+  function line.check_store(path)
+    local db <close> = line.open("runnel.sqlite", "open", path, { create = false, wal = false })
+    if require("runnel.store.schema").version_of(db) == 0 then line.fail("%s is no file of runnel.store", path) end
+  end
+
   ---@param lines string[]
   function line.print(lines)
     for _, one in ipairs(lines) do print(one) end

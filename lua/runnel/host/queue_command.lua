@@ -292,7 +292,10 @@ end
 
 local function connect(url) return line.open("runnel.nats", "connect", url) end
 
-local function open_store(path) return line.open("runnel.store", "open", path, { create = false }) end
+local function open_store(path)
+  line.check_store(path)
+  return line.open("runnel.store", "open", path, { create = false })
+end
 
 return function(...)
   local words, url = { ... }, nil

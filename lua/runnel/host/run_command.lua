@@ -170,6 +170,7 @@ return function(...)
   end
   local there <close> = io.open(file, "rb")
   if not there then fail("there is no file %s", file) end
+  line.check_store(file)
   if what == "check" then return command.check(file, words) end
   local store <close> = line.open("runnel.store", "open", file, { create = false })
   if watches then return line.watch(seconds, function() return must(view().overview(store)) end) end

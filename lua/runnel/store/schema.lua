@@ -316,8 +316,10 @@ local STEPS <const> = { ONCE, STREAMS, RUNS, KEYS }
 ---with a newer one is refused.
 schema.ONCE, schema.STREAMS, schema.RUNS, schema.KEYS = 1, 2, 3, 4
 
--- The version of the tables in a database; 0 if it has none.
-local function version_of(db)
+---The version of the tables in a database; 0 if it has none.
+---@param db runnel.sqlite.Statements
+---@return integer
+function schema.version_of(db)
   if not db:one "select 1 from sqlite_schema where name = 'runnel_schema'" then return 0 end
   local row = db:one "select max(version) as version from runnel_schema"
   return row.version or 0
@@ -326,7 +328,7 @@ end
 -- Brings the tables to a version. Another process may do the same at this moment.
 local function migrate(db, needed)
   db:transaction(function(tx)
-    for version = version_of(tx) + 1, needed do
+    for version = schema.version_of(tx) + 1, needed do
       tx:exec(STEPS[version])
       tx:exec("delete from runnel_schema")
       tx:exec("insert into runnel_schema values (?)", version)
@@ -340,7 +342,7 @@ end
 ---@return true?
 ---@return string? problem
 function schema.prepare(db, needed)
-  local version = version_of(db)
+  local version = schema.version_of(db)
   if version < needed then migrate(db, needed) end
   if version <= schema.KEYS then return true end
   return nil, ("%s: its tables of runnel.store have version %d, and this release of runnel supports version %d: "
