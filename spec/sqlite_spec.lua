@@ -5,6 +5,7 @@ local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local shell = require "spec.support.shell"
 local rn = require "runnel"
+local sim = require "runnel.sim"
 
 local ENDLESS = "with recursive c(x) as (select 1 union all select x + 1 from c) select "
 
@@ -91,6 +92,37 @@ describe("runnel.sqlite", function()
       assert.same({ 2, 2 }, { db:exec "insert into t(b) values ('x'), ('y')" })
       assert.same({ 2, 2 }, { db:exec "update t set b = 'z'" })
       assert.equal(0, (db:exec "create table u(a)"))
+    end)
+
+    it("whose first row is wanted end with it if they only read, and else do all", function()
+      local first = rn.go(function() return db:one(ENDLESS .. "x from c").x end)
+      local alarm = rn.after(60000, rn.cancel, first)
+      assert.equal(1, first:take())
+      alarm:stop()
+      assert.is_nil(db:one "select 1 where false")
+      assert.same({ a = 1 }, db:one("insert into t " .. ENDLESS .. "x, x from c limit 3 returning a"))
+      assert.equal(3, count())
+      raises("one statement expected", function() db:one "select 1; select 2" end)
+    end)
+
+    it("with many rows let others run between these", function()
+      local function turns(n)
+        return sim.run(function()
+          local own <close>, over, count_of = sqlite.open ":memory:", false, 0
+          rn.go(function()
+            while not over do
+              count_of = count_of + 1
+              rn.yield()
+            end
+          end)
+          local list = own:rows(ENDLESS .. "x, zeroblob(1000) as b from c limit ?", n)
+          over = true
+          assert.equal(n, #list)
+          for i, row in ipairs(list) do assert.equal(i, row.x) end
+          return count_of
+        end)
+      end
+      assert.is_true(turns(3000) >= turns(1) + 10) -- 256 KB at a time
     end)
 
     it("that are several in a text are all done, or none", function()
@@ -615,7 +647,6 @@ os.exit(0)
   end)
 
   it("works in a simulation, on the calling thread", function()
-    local sim = require "runnel.sim"
     sim.run(function()
       local mine <close> = sqlite.open ":memory:"
       mine:exec "create table t(a integer primary key, b)"

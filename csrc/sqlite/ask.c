@@ -10,7 +10,8 @@
 /* The first argument of database:ask that is a value for a parameter. */
 enum { FIRST_VALUE = 8 };
 
-static const char *const kinds[] = {"open", "exec", "rows", "last", "begin", "commit", "rollback", "close", NULL};
+static const char *const kinds[] = {"open",  "exec",   "rows",     "one",   "last",
+                                    "begin", "commit", "rollback", "close", NULL};
 
 /* The first value of database:limit. */
 enum { FIRST_OF_LIMIT = 5 };
@@ -311,7 +312,7 @@ static int job_result(lua_State *L) {
 
 void ask_open(lua_State *L) {
   static const luaL_Reg methods[] = {
-      {"__close", job_close}, {"add", many_add},  {"close", job_close}, {"result", job_result},
-      {"row", rows_row},      {"rows", rows_all}, {NULL, NULL}};
+      {"__close", job_close}, {"add", many_add},   {"close", job_close}, {"result", job_result},
+      {"row", rows_row},      {"rows", rows_page}, {NULL, NULL}};
   handle_open(L, &job_type, methods);
 }

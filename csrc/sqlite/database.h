@@ -50,6 +50,7 @@ typedef enum JobKind {
   JOB_OPEN,     /* opens the connection, and runs the statements, which are pragmas */
   JOB_EXEC,     /* runs statements, and drops their rows */
   JOB_ROWS,     /* runs one statement, and collects its rows */
+  JOB_ONE,      /* the same with its first row; a statement that only reads ends then */
   JOB_LAST,     /* runs statements, and collects the rows of the last one */
   JOB_BEGIN,    /* begins a transaction of Lua */
   JOB_COMMIT,   /* commits it */
@@ -304,9 +305,10 @@ int rows_begin(Job *job, sqlite3_stmt *stmt);
 /* Call it after the last row: prepares the pages for reading. The thread that works. */
 int rows_end(Job *job);
 
-/* job:row() -> the next row as a table, or nil; job:rows() -> a list of the rows that are left. */
+/* job:row() -> the next row as a table, or nil; job:rows(list) -> adds the next page of rows to a list, and returns
+   whether there may be more. */
 int rows_row(lua_State *L);
-int rows_all(lua_State *L);
+int rows_page(lua_State *L);
 
 /* ---- news.c: the Lua thread ---- */
 

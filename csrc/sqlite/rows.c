@@ -143,10 +143,16 @@ int rows_row(lua_State *L) {
   return push_row(L, job) ? 1 : 0;
 }
 
-int rows_all(lua_State *L) {
+int rows_page(lua_State *L) {
   Job *job = check(L);
-  lua_settop(L, 1);
-  lua_newtable(L);
-  for (lua_Integer n = 1; push_row(L, job); n++) lua_rawseti(L, 2, n);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 2);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, 2);
+  bool has_more = push_row(L, job);
+  while (has_more) {
+    lua_rawseti(L, 2, ++n);
+    has_more = bytes_length(&job->rows) > 0 && push_row(L, job);
+  }
+  lua_pushboolean(L, job->further != NULL);
   return 1;
 }

@@ -107,11 +107,13 @@ static int bind_all(Job *job, sqlite3_stmt *stmt, bool is_last) {
 /* Runs a statement to its end; the rows go to the job if it wants them. Returns SQLite's code. Its columns are known only
    after the first step: if the tables have changed since a kept statement was prepared, SQLite prepares it anew there. */
 static int step_all(Database *db, Job *job, sqlite3_stmt *stmt, bool is_last) {
-  bool collects = job->kind == JOB_ROWS || (job->kind == JOB_LAST && is_last);
+  bool wants_one = job->kind == JOB_ONE, collects = wants_one || job->kind == JOB_ROWS;
+  collects = collects || (job->kind == JOB_LAST && is_last);
   int code = sqlite3_step(stmt), problem = SQLITE_OK;
   if (collects && (code == SQLITE_ROW || code == SQLITE_DONE)) problem = rows_begin(job, stmt);
-  while (problem == SQLITE_OK && code == SQLITE_ROW) {
-    if (collects) problem = rows_add(job, stmt);
+  for (size_t n = 1; problem == SQLITE_OK && code == SQLITE_ROW; n++) {
+    if (collects && (n == 1 || !wants_one)) problem = rows_add(job, stmt);
+    if (wants_one && sqlite3_stmt_readonly(stmt)) break;
     if (problem == SQLITE_OK) code = sqlite3_step(stmt);
   }
   if (code != SQLITE_ROW && code != SQLITE_DONE) {
@@ -197,7 +199,7 @@ static int run_script(Database *db, Job *job, Begin begin) {
   }
   bool has_names = job->form == ROWS_NAMED && job->nvalues;
   if (job->form == ROWS_NAMED && !has_names) job->form = ROWS_LIST; /* no values: an error if there is a parameter */
-  if (job->kind == JOB_ROWS || has_names) {
+  if (job->kind == JOB_ROWS || job->kind == JOB_ONE || has_names) {
     job_fail(job, SQLITE_MISUSE,
              has_names ? "named values need a single statement, got several" : "one statement expected, got several");
     return SQLITE_MISUSE;

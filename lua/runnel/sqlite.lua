@@ -27,7 +27,7 @@ local asking = require "runnel.sqlite.sqlite_ask"
 local many = require "runnel.sqlite.sqlite_rows"
 
 local internal = core.internal
-local chan, now = core.chan, core.now
+local chan, now, yield = core.chan, core.now, core.yield
 local put = internal.moving.put
 local offer, close = core.methods.offer, core.methods.close
 local is_simulation, raise, self_block = internal.is_simulation, internal.raise, internal.self
@@ -55,14 +55,26 @@ end
 ---@field package unfinished? integer of a transaction: how many statements with channels of rows run
 local Statements = {}
 
--- Asks, waits, and raises the error of the statement. Returns the job, the number of rows changed, and the last rowid.
+-- The rows of a job. Others run between the pages of a long result.
+local function rows_of(self, job)
+  local rows = {}
+  while job:rows(rows) do
+    if self.number > 0 then self.idle_since = now() end -- it does not wait
+    yield()
+  end
+  return rows
+end
+
+-- Asks, waits, and raises the error of the statement. Returns the number of rows changed, and the last rowid; or its
+-- rows, or the first one.
 local function perform(self, what, kind, sql, ...)
   local news = news_of(self.db)
   local job <close> = ask(self, what, kind, news, sql, ...)
   local changes, rowid, code = wait_for(self, job, news)
   if not changes then timed_out.raise(message(self.db, what, sql, rowid, code)) end
   if kind == "exec" then return changes, rowid end
-  return job:rows()
+  if kind == "one" then return job:row() end
+  return rows_of(self, job)
 end
 
 local function exec(self, sql, ...)
@@ -99,14 +111,14 @@ function Statements:rows(sql, ...)
   return perform(self, "rows", "rows", sql, ...)
 end
 
----Runs a statement, and returns its first row.
+---Runs a statement, and returns its first row; one that only reads ends with it.
 ---@param sql string
 ---@param ... any as for exec
 ---@return table? row
 function Statements:one(sql, ...)
   sign.own(self, "db|tx", "one")
-  local rows = perform(self, "one", "rows", sql, ...)
-  return rows[1]
+  local row = perform(self, "one", "one", sql, ...)
+  return row
 end
 
 ---For other modules of the library: like exec or rows, but returns nil and a message if the statement fails. "last"
@@ -122,7 +134,7 @@ function Statements:attempt(kind, sql, ...)
   local changes, text, code = wait_for(self, job, news)
   if not changes then return nil, message(self.db, kind, sql, text, code) end
   if kind == "exec" then return changes end
-  return job:rows(), changes
+  return rows_of(self, job), changes
 end
 
 local function query_failed(out, where, err)

@@ -58,7 +58,7 @@ local function prepare(db, what, sql)
   local disk = db.disk
   if disk then disk:begin(what, sql) end
   if not is_simulation() then return false end
-  if not disk and what ~= "rows" then thread.will_write(db.handle, db.listeners) end
+  if not disk and what ~= "rows" and what ~= "one" then thread.will_write(db.handle, db.listeners) end
   thread.wake(db.handle, disk)
   return true
 end
