@@ -363,6 +363,32 @@ for _, at in ipairs(places) do
       assert.equal(2, #reports)
     end))
 
+    it("is shown without the control characters of errors", within(function(place)
+      local owner = place.owner
+      stored(owner, "words", "a")
+      reported.report_texts(function()
+        local tried = rn.chan(1)
+        local stage = assert(owner:stage("words", 1, function(_, message)
+          if message.deliveries > 1 then tried:take() end
+          error("no\27[31m\r\n\8server")
+        end, nil, { name = "n", tries = 2, backoff = 1 }))
+        wait_for(function() return stage:stats().redelivered == 1 end)
+        local queue = assert(owner:queue "words/n")
+        local texts = { view.queues({ queue }, true), view.message("words/n", assert(queue:get(1))) }
+        tried:put(true)
+        wait_for(function() return stage:stats().given_up == 1 end)
+        texts[3] = view.letter(assert(queue:dead():get(1)))
+        texts[4] = view.letters(assert(queue:dead():list()))
+        for _, lines in ipairs(texts) do
+          local text = table.concat(lines, "\n")
+          assert.matches("no%?%[31m%?", text)
+          assert.not_matches("%c", (text:gsub("\n", "")))
+        end
+        assert.matches("\n           %?server\n", table.concat(texts[3], "\n"))
+        stage:drain()
+      end)
+    end))
+
     it("and others of its name on other streams have dead letters of their own; so has a remote stage", within(function(
       place)
       local owner, numbers = place.owner, { out = 0, words = 3, texts = 2, jobs = 1 }

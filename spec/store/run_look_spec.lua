@@ -243,6 +243,22 @@ describe("who looks at the runs of a store", function()
     assert.same({ "there are no such runs" }, run_view.lines({ store }, "sleeping"))
   end)
 
+  it("sees no control characters of errors and notes", function()
+    local runs = store:runs("order", function(run)
+      run:note "a\27[2J\rnote\nsecond\u{9B}2J"
+      error("no\27[31m \8server\nthere", 0)
+    end, { tries = 1 })
+    runs:start("\27[31m"):result()
+    for _, lines in ipairs { run_view.overview(store), run_view.lines({ store }, "order failed"),
+      run_view.run(store, runs:get "\27[31m") } do
+      for _, line in ipairs(lines) do
+        assert.not_matches("[%c\x9B]", line)
+      end
+    end
+    local text = table.concat(run_view.run(store, runs:get "\27[31m"), "\n")
+    assert.matches("\nerror      no%?%[31m %?server\nthere\nnote       a%?%[2J%?note\nsecond%?2J\n", text)
+  end)
+
   it("gets only a page of them for the monitor's page, and no keys of steps by default", function()
     local charge = store:once("charge", function() end)
     local runs = store:runs("order", function(run)

@@ -3,6 +3,7 @@
 
 local rn = require "runnel"
 local terminal = require "runnel.host.terminal"
+local width = require "runnel.internal.width"
 
 local command_line = {}
 
@@ -17,7 +18,7 @@ function command_line.new(name)
   ---@param message string a format
   ---@param ... any
   function line.fail(message, ...)
-    io.stderr:write(name, ": ", message:format(...), "\n")
+    io.stderr:write(table.concat(width.lines { name .. ": " .. message:format(...) }, "\n"), "\n")
     os.exit(1, true)
   end
 

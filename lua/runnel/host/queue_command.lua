@@ -2,6 +2,7 @@
 
 local command_line = require "runnel.host.command_line"
 local rn = require "runnel"
+local width = require "runnel.internal.width"
 
 local USAGE = [[
 usage: runnel queues [URL | FILE] [COMMAND]
@@ -230,7 +231,7 @@ function command.replay(conn, words)
       print(("%d: done"):format(sequence))
     else
       failed = failed + 1
-      io.stderr:write(("%d: %s\n"):format(sequence, tostring(err):match "^[^\n]*"))
+      io.stderr:write(("%d: %s\n"):format(sequence, width.plain(tostring(err):match "^[^\n]*")))
     end
   end)
   print(plural(done, "dead letter") .. " replayed" .. (failed > 0 and (", %d failed again"):format(failed) or ""))

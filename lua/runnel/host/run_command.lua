@@ -2,6 +2,7 @@
 
 local command_line = require "runnel.host.command_line"
 local rn = require "runnel"
+local width = require "runnel.internal.width"
 
 local USAGE = [[
 usage: runnel runs FILE [COMMAND]
@@ -134,7 +135,7 @@ function command.check(file, words)
   local result = must(require("runnel.store.runs.run_check").check(file, program))
   for _, run in ipairs(result.blocked) do
     local at = run.step and run.step .. (run.line and " at " .. run.line or "") .. ": " or ""
-    print(("%s of %s cannot go on: %s%s"):format(look().shown(run.id), run.name, at, run.error))
+    print_lines(width.lines { ("%s of %s cannot go on: %s%s"):format(look().shown(run.id), run.name, at, run.error) })
   end
   print(("runs that have not ended: %d; this program cannot continue: %d"):format(result.checked, #result.blocked))
   io.stdout:flush()

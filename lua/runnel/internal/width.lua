@@ -66,7 +66,19 @@ end
 ---A text in one line, with a ? in place of each control character: of a name, which may have any.
 ---@param text string
 ---@return string
-function width.plain(text) return (text:gsub("%c", "?")) end
+function width.plain(text) return (text:gsub("%c", "?"):gsub("\xC2[\x80-\x9F]", "?")) end
+
+---The lines of some texts, for a terminal: texts of others might move its cursor, and overwrite what is there. A tab is
+---four spaces, and each other control character a ?.
+---@param texts string[]
+---@return string[] lines
+function width.lines(texts)
+  local lines = {}
+  for _, text in ipairs(texts) do
+    for line in (text .. "\n"):gmatch "([^\n]*)\n" do lines[#lines + 1] = width.plain((line:gsub("\t", "    "))) end
+  end
+  return lines
+end
 
 local function text_of(cell) return width.plain(tostring(cell)) end
 

@@ -134,14 +134,13 @@ function queue_view.queues(list, workers)
       add_all(lines, more)
     end
   end
-  if not workers then return lines end
-  for _, queue in ipairs(list) do
+  for _, queue in ipairs(workers and list or {}) do
     if #queue.workers > 0 then
       add_all(lines, { "", queue.name .. ":" })
       add_all(lines, worker_lines(queue, workers == "all"))
     end
   end
-  return lines
+  return width.lines(lines)
 end
 
 -- ---- messages that wait ----
@@ -173,7 +172,7 @@ function queue_view.message(name, message)
   }
   if message.key then table.insert(lines, 3, "key        " .. short.cut(message.key, 200)) end
   add_all(lines, error_lines(message.errors))
-  return lines
+  return width.lines(lines)
 end
 
 ---A table of messages that wait.
@@ -228,7 +227,7 @@ function queue_view.letter(letter)
   }
   add_all(lines, error_lines(letter.errors))
   if letter.traceback then lines[#lines + 1] = letter.traceback end
-  return lines
+  return width.lines(lines)
 end
 
 return queue_view

@@ -100,7 +100,7 @@ function run_view.overview(store)
       if problem then return nil, problem end
     end
   end
-  return lines
+  return width.lines(lines)
 end
 
 -- ---- one ----
@@ -163,10 +163,11 @@ function run_view.run(store, r)
   add("started", date(state.started))
   add("failures", state.failures > 0 and decimal.text(state.failures) .. " in a row" or nil)
   if ends[1] and ends[1].failed == 0 then add("result", value_text(ends[1].form, ends[1].value)) end
-  if #steps == 0 then return lines end
-  lines[#lines + 1] = ""
-  add_all(lines, step_lines(steps, rows --[[@as table[] ]]))
-  return lines
+  if #steps > 0 then
+    lines[#lines + 1] = ""
+    add_all(lines, step_lines(steps, rows --[[@as table[] ]]))
+  end
+  return width.lines(lines)
 end
 
 -- ---- at the prompt ----
