@@ -514,6 +514,51 @@ os.exit(0)
       end)
     end)
 
+    it("that cannot be opened leaves no thread and no descriptor; where there are too many, it says so", function()
+      dir:write("open.lua", [[
+        collectgarbage "stop"
+        local rn = require "runnel"
+        local sqlite, stores = require "runnel.sqlite", require "runnel.store"
+        local pid = io.open("/proc/self/stat"):read "n"
+        local function count(what)
+          local list <close> = io.popen(("ls /proc/%d/%s | wc -l"):format(pid, what))
+          return list:read "n"
+        end
+        local db <close> = sqlite.open "work.db" -- what the program opens once
+        db:exec "select 1"
+        local fds, tasks = count "fd", count "task"
+        for i = 1, 5 do
+          assert(not pcall(sqlite.open, "none/x.db") and not pcall(stores.open, "none/x.db"))
+          local block = rn.go(sqlite.open, "work.db", { busy_timeout = 1 })
+          rn.yield()
+          rn.cancel(block)
+          block:poll()
+        end
+        db:transaction(function(tx)
+          tx:exec "create table u(a)"
+          for i = 1, 5 do assert(not pcall(stores.open, "work.db", { busy_timeout = 1 })) end
+        end)
+        rn.sleep(20)
+        assert(count "fd" < fds + 5, "descriptors are left") -- SQLite opens the log later, and may keep the file
+        assert(count "task" == tasks, "threads are left")
+        local held, opened = {}, {}
+        while true do
+          local file = io.open "/dev/null"
+          if not file then break end
+          held[#held + 1] = file
+        end
+        for n = 1, 12 do
+          local ok, err = pcall(function() local _ <close> = sqlite.open "second.db" end)
+          if ok then return print(n) end
+          assert(err:find "^open.lua:%d+: open: second.db: .*[Tt]oo many open files", err)
+          table.remove(held):close()
+        end
+      ]])
+      local got = process.run(dir.path, "ulimit -n 60; " .. process.runnel .. " open.lua")
+      assert.same({ "", 0 }, { got.err, got.status })
+      assert.is_true(tonumber(got.out) <= 10)
+    end)
+
     it("that another connection has locked is waited for, at most busy_timeout", function()
       local other <close> = open { busy_timeout = 50 }
       local gate, locked = rn.chan(), rn.chan()

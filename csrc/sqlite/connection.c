@@ -1,4 +1,5 @@
 /* connection.c: the connection to SQLite; see database.h. The thread that works. */
+#include <errno.h>
 #include <time.h>
 
 #include "sqlite/database.h"
@@ -27,7 +28,14 @@ static int busy(void *data, int n) {
 }
 
 void connection_blame(Database *db, Job *job, int code) {
-  job_fail(job, code, code == SQLITE_NOMEM || !db->connection ? NULL : sqlite3_errmsg(db->connection));
+  const char *problem = code == SQLITE_NOMEM || !db->connection ? NULL : sqlite3_errmsg(db->connection);
+  int error = problem && (code & 0xff) == SQLITE_CANTOPEN ? sqlite3_system_errno(db->connection) : 0;
+  char text[200];
+  if (error == EMFILE || error == ENFILE) {
+    (void)snprintf(text, sizeof text, "%.100s: there are too many open files (ulimit -n)", problem);
+    problem = text;
+  }
+  job_fail(job, code, problem);
 }
 
 int connection_do(Database *db, const char *sql) {

@@ -71,7 +71,10 @@ static int module_open(lua_State *L) {
   (void)pthread_mutex_init(&db->lock, NULL);
   (void)pthread_mutex_init(&db->use, NULL);
   events_init(&db->events, rn, db, news_deliver, &db->thread);
-  if (!thread_open(&db->thread)) return luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));
+  if (!thread_open(&db->thread)) { /* without a position: Lua adds that of the program */
+    lua_pushfstring(L, "cannot make a file descriptor: %s", strerror(errno));
+    return lua_error(L);
+  }
   if (!lua_isnil(L, 8)) disk_open(L, db, 8);
   lua_newtable(L);
   lua_setiuservalue(L, 9, DATABASE_CHANNELS);

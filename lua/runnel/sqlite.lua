@@ -301,8 +301,8 @@ local OPTIONS = {
 local CANTOPEN <const> = 14
 
 -- What is to be done about an error while a file is opened.
-local function advice(path, opts, code)
-  if code & 0xff ~= CANTOPEN then return "" end
+local function advice(path, opts, text, code)
+  if code & 0xff ~= CANTOPEN or text:find("open files", 1, true) then return "" end
   local file = io.open(path, "rb")
   if file then
     local _, problem = file:read(0)
@@ -321,6 +321,21 @@ local function advice(path, opts, code)
   end
   return ("; the folder %s must be writable"):format(folder or ".")
 end
+
+-- Calls a function that asks for descriptors and a thread. The C module says which it does not get, without a line.
+local function begin(path, f, ...)
+  local ok, result = pcall(f, ...)
+  if ok then return result end
+  if type(result) == "string" and result:find "^cannot " then raise(("open: %s: %s"):format(path, result)) end
+  error(result, 0)
+end
+
+-- Ends the thread of a database that could not be opened, also if the wait for that was cancelled. (In a simulated
+-- world, the connections of a host are closed with it.)
+local Opening = { __close = function(self)
+  local db = self.db
+  if not self.is_open and not db.disk then db.handle:close() end
+end }
 
 ---Opens a database. An error is raised at the line of the call.
 ---@param path string the file; ":memory:" for a database in memory
@@ -346,13 +361,15 @@ function sqlite.open(path, opts)
     self.disk = simulated.twin("database").new(lib, path, busy, open)
     self.handle = self.disk.core
   else
-    self.handle = open()
+    self.handle = begin(path, open)
   end
+  local opening <close> = setmetatable({ db = self, is_open = false }, Opening)
   local news = news_of(self)
-  local job <close> = start(self, "open", pragmas, news, 0, false)
+  local job <close> = begin(path, start, self, "open", pragmas, news, 0, false)
   local ok, text, code = wait(self, job, news)
+  opening.is_open = ok ~= nil
   if not ok and self.disk then self.disk:close() end
-  if not ok then timed_out.raise(message(self, "open", nil, text .. advice(path, opts, code), code)) end
+  if not ok then timed_out.raise(message(self, "open", nil, text .. advice(path, opts, text, code), code)) end
   return self
 end
 

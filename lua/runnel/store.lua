@@ -325,6 +325,11 @@ local function new_holder(db)
   return ("%s:%d:%s"):format(host, pid, random)
 end
 
+-- Closes the database of a store that could not be opened.
+local Opening = { __close = function(self)
+  if not self.is_open then self.db:close() end
+end }
+
 ---Opens a store, and makes the file if it does not exist. Several processes may open it, on one machine. An error is
 ---raised at the line of the call.
 ---@param path string the file; ":memory:" for a store that ends with the program
@@ -334,6 +339,7 @@ function store.open(path, opts)
   check.database(path, "open")
   check.options(opts, OPTIONS, "open")
   local db = sqlite.open(path, opts)
+  local opening <close> = setmetatable({ db = db, is_open = false }, Opening)
   local self = setmetatable({
     db = db, path = path, running = {}, memories = {}, functions = {}, is_closed = false, holder = new_holder(db),
     workers = 0, readers = {}, reads = {}, drainers = {}, settling = 0, version = schema.ONCE,
@@ -347,6 +353,7 @@ function store.open(path, opts)
   if self.locks then self.locks:try(self.holder) end
   if not problem then
     owners.add(self)
+    opening.is_open = true
     return self
   end
   self:close()
