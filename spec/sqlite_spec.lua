@@ -197,10 +197,32 @@ describe("runnel.sqlite", function()
         for _, file in ipairs(files) do file:close() end
         for _, row in ipairs(db:rows "select a from t") do print(row.a) end
       ]])
-      local got = process.run(dir.path, "ulimit -n 40; " .. (os.getenv "LUA" or "lua5.4") .. " full.lua")
-      local problem = "false\trows: full.db: cannot write a temporary file, in: "
+      local got = process.run(dir.path, "ulimit -n 40; TMPDIR=. " .. (os.getenv "LUA" or "lua5.4") .. " full.lua")
+      local problem = "false\trows: full.db: cannot write a temporary file in .: Too many open files, in: "
         .. "insert into t values (?) returning %d, a\n"
       assert.same({ out = problem:format(1) .. problem:format(2) .. "true\nkept\n", err = "", status = 0 }, got)
+    end)
+
+    it("write their rows into a temporary file in the folder TMPDIR, of which nothing is left", function()
+      dir:write("rows.lua", [[
+        require "runnel"
+        local db = require "runnel.sqlite".open ":memory:"
+        local many = "with recursive c(x) as (select 1 union all select x + 1 from c limit 9) "
+          .. "select zeroblob(100000) from c"
+        print(pcall(function() return #db:rows(many) end))
+        local list, err = db:query(many):list()
+        print(list and #list, err)
+      ]])
+      local function run(folder)
+        return process.run(dir.path, ("TMPDIR=%s %s rows.lua; ls -A tmp"):format(folder, process.runnel))
+      end
+      os.execute("mkdir " .. dir.path .. "/tmp")
+      assert.same({ out = "true\t9\n9\tnil\n", err = "", status = 0 }, run "tmp")
+      local got = run "none"
+      for _, what in ipairs { "rows", "query" } do
+        local why = what .. ": :memory:: cannot write a temporary file in none: No such file or directory, in: "
+        assert.truthy(got.out:find(why, 1, true), got.out .. got.err)
+      end
     end)
 
     it("may be pragmas between others that write", function()

@@ -100,7 +100,8 @@ typedef struct Database {
   bool is_closed;             /* no job runs any more; Lua thread */
   char *problem;              /* of the last statement that ran in the Lua thread, owned; or NULL; Lua thread */
 
-  char *path;      /* of the file, owned; this and the next three fields never change */
+  char *path;      /* of the file, owned; this and the next four fields never change */
+  char *folder;    /* for temporary files, owned */
   int flags;       /* for sqlite3_open_v2 */
   int64_t busy_ms; /* how long a statement waits for another connection's lock */
   Disk *disk;      /* simulated, owned; NULL: the file is the system's */
@@ -295,14 +296,15 @@ void run_statements(Database *db, Job *job, Begin begin);
 
 /* ---- rows.c ---- */
 
-/* Adds the statement's row to a job; returns SQLite's code. The thread that works. */
+/* Adds the statement's row to a job; returns SQLite's code, which is also in the job if it is an error. The thread that
+   works. */
 int rows_add(Job *job, sqlite3_stmt *stmt);
 
-/* Call it after the first step of a statement, and before its first row is added: stores the names of its columns. The
-   thread that works. */
+/* Call it after the first step of a statement, and before its first row is added: stores the names of its columns.
+   Returns as rows_add. The thread that works. */
 int rows_begin(Job *job, sqlite3_stmt *stmt);
 
-/* Call it after the last row: prepares the pages for reading. The thread that works. */
+/* Call it after the last row: prepares the pages for reading. Returns as rows_add. The thread that works. */
 int rows_end(Job *job);
 
 /* job:row() -> the next row as a table, or nil; job:rows(list) -> adds the next page of rows to a list, and returns

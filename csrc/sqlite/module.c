@@ -43,6 +43,7 @@ static void free_database(void *object) {
     disk_free(db->disk);
   }
   free(db->path);
+  free(db->folder);
   free(db->problem);
   free(db);
 }
@@ -58,8 +59,13 @@ static int module_open(lua_State *L) {
   lua_settop(L, 8);
   const runnel_functions *rn = runnel_get_functions(L);
   Database *db = (Database *)handle_new(L, &database_type, sizeof *db, DATABASE_VALUES);
-  db->path = (char *)malloc(size + 1);
+  const char *folder = getenv("TMPDIR");
+  if (!folder || !*folder) folder = "/tmp";
+  size_t length = strlen(folder) + 1;
+  db->folder = (char *)malloc(length);
+  db->path = db->folder ? (char *)malloc(size + 1) : NULL;
   if (!db->path) return luaL_error(L, "not enough memory");
+  memcpy(db->folder, folder, length);
   memcpy(db->path, path, size + 1);
   db->rn = rn;
   db->wake = (runnel_task){.run = wake, .data = db};

@@ -1,18 +1,26 @@
 /* rows.c: the rows of a job. A row is a sequence of cells: the ValueKind, then an integer, a float, or a size and bytes.
    A page in the temporary file is its size and its rows. */
+#include <errno.h>
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sqlite/database.h"
 
 /* ---- the thread that works ---- */
 
+static int no_memory(Job *job) {
+  job_fail(job, SQLITE_NOMEM, NULL);
+  return SQLITE_NOMEM;
+}
+
 int rows_begin(Job *job, sqlite3_stmt *stmt) {
   job->ncolumns = sqlite3_column_count(stmt);
   for (int i = 0; i < job->ncolumns; i++) {
     const char *name = sqlite3_column_name(stmt, i);
-    if (!name || !bytes_add(&job->columns, name, strlen(name) + 1)) return SQLITE_NOMEM;
+    if (!name || !bytes_add(&job->columns, name, strlen(name) + 1)) return no_memory(job);
   }
   return SQLITE_OK;
 }
@@ -38,19 +46,50 @@ static bool add_cell(Bytes *rows, sqlite3_stmt *stmt, int i) {
   return bytes_add(rows, &size, sizeof size) && bytes_add(rows, bytes, size);
 }
 
+/* Sets the error of the temporary file, by errno. Returns the code. */
+static int refuse(Job *job, int code) {
+  char problem[300], why[100];
+  if (errno == ENOMEM) return no_memory(job);
+  if (strerror_r(errno, why, sizeof why) != 0) *why = '\0';
+  (void)snprintf(problem, sizeof problem, "cannot write a temporary file in %.150s: %s", job->database->folder, why);
+  job_fail(job, code, problem);
+  return code;
+}
+
+/* Opens a file that has no name. (tmpfile(3) knows one folder only.) */
+static FILE *open_file(const char *folder) {
+  static const char name[] = "/runnel-XXXXXX";
+  size_t size = strlen(folder) + sizeof name;
+  char *path = (char *)malloc(size);
+  if (!path) return NULL;
+  (void)snprintf(path, size, "%s%s", folder, name);
+  int fd = mkstemp(path);
+  FILE *file = NULL;
+  if (fd >= 0) {
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    (void)unlink(path);
+    file = fdopen(fd, "w+b");
+    if (!file) (void)close(fd);
+  }
+  int error = errno;
+  free(path);
+  errno = error;
+  return file;
+}
+
 /* Writes the page to the temporary file. The first page stays in memory until the second one is full. */
 static int write_page(Job *job) {
   size_t size = bytes_length(&job->rows);
-  if (!job->further) job->further = tmpfile();
-  if (!job->further) return SQLITE_CANTOPEN;
+  if (!job->further) job->further = open_file(job->database->folder);
+  if (!job->further) return refuse(job, SQLITE_CANTOPEN);
   bool ok = fwrite(&size, sizeof size, 1, job->further) == 1 && fwrite(job->rows.start, size, 1, job->further) == 1;
   bytes_clear(&job->rows);
-  return ok ? SQLITE_OK : SQLITE_FULL;
+  return ok ? SQLITE_OK : refuse(job, SQLITE_FULL);
 }
 
 int rows_add(Job *job, sqlite3_stmt *stmt) {
   for (int i = 0; i < job->ncolumns; i++) {
-    if (!add_cell(&job->rows, stmt, i)) return SQLITE_NOMEM;
+    if (!add_cell(&job->rows, stmt, i)) return no_memory(job);
   }
   return bytes_length(&job->rows) >= PAGE_SIZE ? write_page(job) : SQLITE_OK;
 }
@@ -75,8 +114,11 @@ static int read_page(Job *job) {
 int rows_end(Job *job) {
   if (!job->further) return SQLITE_OK;
   int code = bytes_length(&job->rows) ? write_page(job) : SQLITE_OK;
-  if (code == SQLITE_OK && (fflush(job->further) != 0 || fseek(job->further, 0, SEEK_SET) != 0)) code = SQLITE_FULL;
-  return code == SQLITE_OK ? read_page(job) : code;
+  if (code != SQLITE_OK) return code;
+  if (fflush(job->further) != 0 || fseek(job->further, 0, SEEK_SET) != 0) return refuse(job, SQLITE_FULL);
+  code = read_page(job);
+  if (code != SQLITE_OK) job_fail(job, code, NULL);
+  return code;
 }
 
 /* ---- the Lua thread ---- */

@@ -121,7 +121,6 @@ static int step_all(Database *db, Job *job, sqlite3_stmt *stmt, bool is_last) {
     return code;
   }
   if (collects && problem == SQLITE_OK) problem = rows_end(job);
-  if (problem != SQLITE_OK) job_fail(job, problem, problem == SQLITE_NOMEM ? NULL : "cannot write a temporary file");
   return problem;
 }
 
