@@ -513,6 +513,24 @@ static void step_by_resumes(void) {
   lua_close(L);
 }
 
+/* A timeout counts while something waits on it. */
+static void step_with_a_timeout(void) {
+  lua_State *L = open_state();
+  int64_t next = 99;
+  lua(L, "late, other = rn.timeout(60000), rn.chan()");
+  IS(RUNNEL_IDLE, runnel_step(L, 10, &next));
+  CHECK(next == -1);
+  IS(RUNNEL_IDLE, runnel_take(L, chan(L, "other"), -1));
+  lua(L, "rn.go(function() rn.alts { late, other } end)");
+  OK(runnel_step(L, 10, &next));
+  CHECK(next > 0 && next <= 60010000);
+  lua(L, "other:put(1)");
+  IS(RUNNEL_IDLE, runnel_step(L, 10, &next));
+  IS(RUNNEL_IDLE, runnel_next(L, &next));
+  CHECK(next == -1 && lua_gettop(L) == 0);
+  lua_close(L);
+}
+
 static void step_by_time(void) {
   lua_State *L = open_state();
   int64_t next;
@@ -1765,6 +1783,7 @@ static const Test TESTS[] = {
     TEST(chan_on_a_full_stack),
     TEST(chan_is_held),
     TEST(step_by_resumes),
+    TEST(step_with_a_timeout),
     TEST(step_by_time),
     TEST(step_reports_errors),
     TEST(step_bad_input),

@@ -69,16 +69,28 @@ static void check_clock(lua_State *L, Sched *S) {
   poll(L, S, now);
 }
 
+/* How long another thread may be silent until all timers are looked at, of which there may be many: whether they are
+   timeouts on which nothing waits, so that only other threads can go on. */
+static const int64_t SILENCE = 100 * CLOCK_MS;
+
 /* Waits in the driver, or at the inbox, until another thread has news, or for at most `ns` unless negative. */
 static void wait_for_others(lua_State *L, Sched *S, int64_t ns) {
+  Sharing *sharing = S->sharing;
+  if (shared_wait_spin(S, ns) || !shared_wait_sleep(S)) return;
+  bool is_last = ns < 0, may_be_last = !is_last && !S->world.unhandled && !timer_wakes(&S->world.heap, 0);
+  if (UNLIKELY(may_be_last) && sharing->is_quiet) is_last = !timer_can_wake(&S->world);
+  else if (UNLIKELY(may_be_last) && ns > SILENCE) ns = SILENCE;
   /* Asks driver_alive after shared_wait_sleep: a state that drops the last other hold wakes only one that sleeps. */
-  if (shared_wait_spin(S, ns) || !shared_wait_sleep(S) || (ns < 0 && !driver_alive(L))) return;
-  bool is_last = ns < 0 && S->sharing->member && !driver_has_ports(S) && !driver_has_events(L);
-  driver_wait(L, S, UNLIKELY(is_last) ? family_wait_begins(S->sharing) : ns);
+  if (is_last && !driver_alive(L)) return;
+  is_last = is_last && sharing->member && !driver_has_ports(S) && !driver_has_events(L);
   if (UNLIKELY(is_last)) {
-    bool is_over = S->stop || S->world.ready.first || shared_wait_has_news(S);
-    S->is_stuck = family_wait_ends(S->sharing, is_over);
+    int64_t most = family_wait_begins(sharing);
+    if (most >= 0 && (ns < 0 || most < ns)) ns = most;
   }
+  driver_wait(L, S, ns);
+  bool is_over = S->stop || S->world.ready.first || shared_wait_has_news(S);
+  sharing->is_quiet = !is_over;
+  if (UNLIKELY(is_last)) S->is_stuck = family_wait_ends(sharing, is_over);
   shared_wait_looked(S, clock_now(&S->world.clock));
 }
 
@@ -102,6 +114,14 @@ static int64_t next_deadline(const Sched *S) {
   return first && first->deadline < until ? first->deadline : until;
 }
 
+/* Whether nothing can come any more: no timer that wakes anybody, and no event, unless `is_stuck`. Most programs have
+   a sleep or a waiting take that is due first, so that the driver is not asked. */
+static bool is_idle(lua_State *L, Sched *S, bool is_stuck) {
+  World *w = &S->world;
+  if (w->heap.count && timer_wakes(&w->heap, 0)) return false;
+  return (is_stuck || !driver_alive(L)) && !timer_can_wake(w);
+}
+
 /* Waits for the next deadline, or in the driver; returns false if there is nothing to wait for. */
 static bool wait(lua_State *L, Sched *S) {
   World *w = &S->world;
@@ -112,7 +132,7 @@ static bool wait(lua_State *L, Sched *S) {
   do_due(L, S, now);
   if (S->stop) poll(L, S, now); /* the main program may sleep for 0 ms again and again: no resume counts that */
   if (S->stop || w->ready.first) return true;
-  if (!w->heap.count && (is_stuck || !driver_alive(L))) {
+  if (is_idle(L, S, is_stuck)) {
     /* Without a deadlock the program continues and may take the errors. */
     bool is_deadlock = S->awaited || S->outside.state == ALT_PARKED;
     S->is_stuck = is_stuck; /* for the message */
@@ -140,7 +160,7 @@ static bool loop(lua_State *L, Sched *S) {
 
 int64_t sched_next(lua_State *L, Sched *S) {
   if (S->world.ready.first || shared_wait_has_news(S)) return 0;
-  if (!S->world.heap.count && !driver_alive(L)) return -1;
+  if (is_idle(L, S, false)) return -1;
   int64_t until = next_deadline(S);
   if (until == INT64_MAX && !S->world.heap.count) return INT64_MAX;
   int64_t left = until - clock_now(&S->world.clock);

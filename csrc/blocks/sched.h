@@ -4,9 +4,9 @@
 
 #include "core/state.h"
 
-/* Runs until nothing is ready, no timer is pending and the driver expects no event. Or, unless `awaited` is NULL, until
-   that go block has ended, and then returns true: its results are on top of its coroutine, which the caller must keep
-   alive; or it has ALT_RAISE, and its error is on the mailbox. Raises what the driver raises. */
+/* Runs until nothing is ready, no timer can wake anybody and the driver expects no event. Or, unless `awaited` is NULL,
+   until that go block has ended, and then returns true: its results are on top of its coroutine, which the caller must
+   keep alive; or it has ALT_RAISE, and its error is on the mailbox. Raises what the driver raises. */
 bool sched_run(lua_State *L, Sched *S, Go *awaited);
 
 /* Runs the function with its `nargs` arguments on top of L as a go block until it has ended. Pushes its results and

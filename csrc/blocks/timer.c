@@ -146,6 +146,28 @@ static void fire_timeout(lua_State *L, Timer *timer) {
   lua_settop(L, table - 1);
 }
 
+/* ---- who is woken ---- */
+
+bool timer_wakes(const Heap *heap, uint32_t i) {
+  if (!(heap->entries[i].timer & 1)) return true;
+  const Chan *ch = &CONTAINER_OF(heap_timer(heap->entries[i]), Timeout, timer)->chan;
+  return ch->waiting[TAKES] || ch->waiting[PUTS];
+}
+
+/* Looks at the first timer, where it has found one before, and then from the end: the newest are there, on which
+   something waits most often. So a program with thousands of timeouts that it has forgotten seldom pays for them. */
+bool timer_can_wake(World *w) {
+  const Heap *heap = &w->heap;
+  if (!heap->count) return false;
+  if (timer_wakes(heap, 0) || (w->waker < heap->count && timer_wakes(heap, w->waker))) return true;
+  for (uint32_t i = heap->count; i-- > 0;) {
+    if (!timer_wakes(heap, i)) continue;
+    w->waker = i;
+    return true;
+  }
+  return false;
+}
+
 /* ---- due timers ---- */
 
 static inline void end_sleep(Sched *S, Alt *alt) {

@@ -24,4 +24,11 @@ void timer_push_timeout(lua_State *L, Sched *S, int64_t ns);
 /* Wakes the sleepers, closes the timeouts and makes the calls that are due at `now`. Does not raise. */
 void timer_fire_due(lua_State *L, Sched *S, int64_t now);
 
+/* Whether the timer at place `i` of the heap can wake anybody: not if it is a timeout's on which nothing waits. */
+bool timer_wakes(const Heap *heap, uint32_t i);
+
+/* Whether any timer of the heap can. Asked when nothing else can wake anybody: then nobody is left who could begin to
+   wait on one of the other timeouts, so it is as if they were not there. */
+bool timer_can_wake(World *w);
+
 #endif

@@ -129,8 +129,9 @@ RUNNEL_API int runnel_step(lua_State *L, int64_t resumes, int64_t *next_us);
 RUNNEL_API int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us);
 
 /* When to step again: *next_us is 0 if a go block is ready, else the microseconds to the next deadline, or -1 if there
-   is none. Returns RUNNEL_OK; or RUNNEL_IDLE if there is no timer, no open port, and no event of a driver to come. Then
-   *next_us is -1, or the microseconds until a step will report an error that was not taken. Lua thread. */
+   is none. Returns RUNNEL_OK; or RUNNEL_IDLE if there is no timer, no open port, and no event of a driver to come. A
+   timeout channel on which nothing waits is no timer. Then *next_us is -1, or the microseconds until a step will report
+   an error that was not taken. Lua thread. */
 RUNNEL_API int runnel_next(lua_State *L, int64_t *next_us);
 
 /* Sets *fd to a descriptor for the program's own poll. It is readable when it is time to step: messages have arrived at

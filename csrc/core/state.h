@@ -81,6 +81,7 @@ typedef struct World {
   Clock clock;         /* the time */
   Heap heap;           /* timers: of sleepers, timeouts and calls */
   Pending pending;     /* the timeouts in the heap */
+  uint32_t waker;      /* where in the heap timer_can_wake has last found a timer; another one may be there now */
   List ready;          /* the run queue: Alt.own.waiter.link of ready go blocks */
   uint32_t nready;     /* its length */
   const Link *turned;  /* a go block there, or not any more: it has just let the others run (lua/turn.h). Or NULL */

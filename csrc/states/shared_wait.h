@@ -74,6 +74,7 @@ typedef struct Sharing {
   Member *member;      /* its place in its family of threads (family.h), or NULL */
   GoOn *go_on;         /* not NULL while idle: other threads may look at this (family.h); shared_wait_busy calls it */
   int64_t patience;    /* of the first member: how long it waits before it looks for a deadlock, in ns */
+  bool is_quiet;       /* the last wait for other threads has ended without news */
 } Sharing;
 
 /* User values of the Sharing. */

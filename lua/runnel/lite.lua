@@ -82,7 +82,7 @@ local function new_waiter() return { false, co = false, on = false, next = false
 -- else. `living` has its go blocks, and does not keep them.
 ---@class runnel.lite.World
 local function new_world()
-  return { first = false, last = false, timers = { n = 0 }, seq = 0, pending = {}, untaken = {},
+  return { first = false, last = false, timers = { n = 0 }, waker = 1, seq = 0, pending = {}, untaken = {},
     living = setmetatable({}, { __mode = "k" }) }
 end
 
@@ -308,6 +308,25 @@ local function first_timer()
     timer = world.timers[1]
   end
   return timer
+end
+
+local function has_waiters(queue) return queue and queue.first end
+-- Whether a timer can wake anybody: not if it is a timeout's on which nothing waits.
+local function wakes(timer)
+  local ch = timer.ch
+  return not timer.withdrawn and (not ch or has_waiters(ch.takes) or has_waiters(ch.puts))
+end
+-- The next timer, if any can wake somebody. Looks where it has found one before, and then from the end: the newest are
+-- there, on which something waits most often.
+local function next_timer()
+  local timers, first, n = world.timers, first_timer(), world.waker
+  if not first or wakes(first) or n <= timers.n and wakes(timers[n]) then return first end
+  for i = timers.n, 2, -1 do
+    if wakes(timers[i]) then
+      world.waker = i
+      return first
+    end
+  end
 end
 
 -- The pending timeouts of a world, by windows of 10 ms. A request for a deadline can share one of its own window, for
@@ -961,7 +980,7 @@ local function async(ch, is_put, value, f, on_caller)
   if done then wake(waiter, result)
   elseif is_put then enqueue_put(waiter, ch, value)
   else enqueue_take(waiter, ch) end
-  if threads and ch.timer then watch_timer(ch) end
+  if ch.timer and threads then watch_timer(ch) elseif ch.timer then kick() end -- the host waits for it from now on
   return not done or result ~= false
 end
 
@@ -1010,10 +1029,12 @@ local function run_next()
 end
 
 -- * When no go block is ready, the scheduler waits until the next timer is due; a simulation jumps there. [runnel]
+-- * A timeout on which nothing waits is not waited for: when nothing else can come, nobody is left who could begin to
+--   wait on it. [runnel]
 local function is_ready() return not not world.first end
 -- Returns false if nothing is timed, and nothing can come.
 local function wait_for_turn(is_awaited)
-  local timer, untaken, turn = first_timer(), world.untaken[1], not world.time and host.turn
+  local timer, untaken, turn = next_timer(), world.untaken[1], not world.time and host.turn
   local till = timer and timer.deadline
   if untaken and (till and untaken.deadline < till or turn and not till) then till = untaken.deadline end
   if turn then return turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil or is_ready()
@@ -1036,7 +1057,7 @@ function run_while(target, key, is_awaited)
       turns = turns - 1
       run_next()
     elseif target[key] then
-      goes_on = wait_for_turn(is_awaited)
+      goes_on, turns = wait_for_turn(is_awaited), 0
     end
   end
   is_driving = outer
@@ -1615,10 +1636,13 @@ function M.step(ms)
     kick()
     return 0
   end
-  local timer, untaken = first_timer(), world.untaken[1]
+  local timer, untaken = next_timer(), world.untaken[1]
   local deadline = timer and timer.deadline or huge
   if untaken and untaken.deadline < deadline then deadline = untaken.deadline end
-  if deadline == huge then return nil end
+  if deadline == huge then
+    if armed then arm(-huge) end -- in place of a later call, which would keep the host's loop alive
+    return nil
+  end
   arm(deadline)
   return max(0, deadline - M.now())
 end

@@ -170,7 +170,8 @@ function core.alts(ops, opts) end
 -- ---- running ----
 
 ---Runs a function as a go block and returns its results, or raises its error. Without a function: runs the scheduler
----until no go block is ready, no timer is set and the driver has no events to wait for.
+---until no go block is ready, no timer is set and the driver has no events to wait for. A timeout counts as a
+---timer while something waits on it.
 ---@param f? fun(...: any): ...
 ---@param ... any its arguments
 ---@return any ...

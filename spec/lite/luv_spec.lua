@@ -45,6 +45,23 @@ for _, interpreter in ipairs(INTERPRETERS) do
       ]])
     end)
 
+    it("ends although a timeout is pending on which nothing waits any more", function()
+      assert.equal("answer\nfalse\ncalled\nfalse\n", run [[
+        rn.go(function()
+          local answer = rn.chan()
+          rn.go(function() rn.sleep(1) answer:put "answer" end)
+          print((rn.alts { answer, rn.timeout(60000) }))
+        end)
+        uv.run()
+        print(uv.loop_alive())
+        local late = rn.timeout(5)
+        uv.run()
+        late:take_async(function() print "called" end)
+        uv.run()
+        print(uv.loop_alive())
+      ]])
+    end)
+
     it("waits in rn.run for what comes from the loop, and sees a deadlock", function()
       assert.matches("^from the loop\noutside\nfalse\ndeadlock: run would wait for ever[^\n]*\nnothing left\n$", run [[
         print((rn.run(function()

@@ -411,6 +411,18 @@ describe("a deadlock among threads", function()
     assert.is_nil(two:take())
   end)
 
+  it("is noticed although timeouts are pending on which nothing waits", function()
+    local ch, late = rn.shared_chan(), rn.timeout(3000)
+    local waits = rn.thread(function(from)
+      require "runnel".timeout(3000)
+      return from:take()
+    end, ch)
+    raises("^deadlock: take on chan: thread", function() waits:take() end)
+    assert.is_false(late:closed())
+    ch:close()
+    assert.is_nil(waits:take())
+  end)
+
   it("names channels that only the threads have", function()
     local go_on = rn.shared_chan():name "known"
     local outer = rn.thread(function(known)

@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 
 #include "blocks/driver.h"
+#include "blocks/timer.h"
 #include "errors/inspect.h"
 #include "host/runtime/core.h"
 #include "states/shared_wait.h"
@@ -32,8 +33,17 @@ static void set_ms(lua_State *L, const char *key, int64_t ns) {
   lua_setfield(L, -2, key);
 }
 
-/* world() -> a table of what can still wake go blocks: `ready` (a number of go blocks), `due` (ms to the next deadline,
-   or nil), `driver`, `ports` and `shared` (whether the driver, a port or another state may do so); and the main
+/* Sets `due` to the ms until the next timer wakes anybody, if one does. */
+static void set_due(lua_State *L, const World *w) {
+  int64_t first = INT64_MAX;
+  for (uint32_t i = 0; i < w->heap.count; i++) {
+    if (w->heap.entries[i].deadline < first && timer_wakes(&w->heap, i)) first = w->heap.entries[i].deadline;
+  }
+  if (first != INT64_MAX) set_ms(L, "due", first - clock_now(&w->clock));
+}
+
+/* world() -> a table of what can still wake go blocks: `ready` (a number of go blocks), `due` (ms to the next timer that
+   does, or nil), `driver`, `ports` and `shared` (whether the driver, a port or another state may do so); and the main
    program's wait: `main` ("take", "put", "alts" or nil), `channels` */
 static int inspect_world(lua_State *L) {
   Sched *S = core_sched();
@@ -42,8 +52,7 @@ static int inspect_world(lua_State *L) {
   set_protected(L, "driver", inspect_alive);
   lua_pushinteger(L, S->world.nready);
   lua_setfield(L, -2, "ready");
-  const Timer *first = heap_first(&S->world.heap);
-  if (first) set_ms(L, "due", first->deadline - clock_now(&S->world.clock));
+  set_due(L, &S->world);
   lua_pushboolean(L, driver_has_ports(S));
   lua_setfield(L, -2, "ports");
   set_protected(L, "shared", inspect_shared);
