@@ -13,6 +13,7 @@
 #include "core/setup.h"
 #include "errors/error.h"
 #include "errors/name.h"
+#include "lifetimes/root.h"
 
 /* How long an error waits for a take. */
 static const int64_t GRACE = 5000 * CLOCK_MS;
@@ -32,11 +33,20 @@ static bool is_taken(const Chan *ch) {
   return ch->flags & CHAN_ERROR_TAKEN || (ops && ops->is_error_taken && ops->is_error_taken(ch));
 }
 
+/* Replaces the channel on top of L by the next one that was closed with the same error, or by nil. */
+static void push_also(lua_State *L) {
+  attr_push(L, lua_gettop(L), ATTR_ALSO);
+  lua_replace(L, -2);
+}
+
 bool unhandled_may_come(lua_State *L) {
   lua_rawgeti(L, -1, CHANNEL);
-  const Chan *ch = (const Chan *)lua_touserdata(L, -1);
+  bool may_come = true;
+  for (const Chan *ch; may_come && (ch = (const Chan *)lua_touserdata(L, -1)) != NULL; push_also(L)) {
+    may_come = !is_taken(ch);
+  }
   lua_pop(L, 1);
-  return !ch || !is_taken(ch);
+  return may_come;
 }
 
 /* Protected: (error, traceback, name, channel, deadline): adds a record to the list. */
@@ -93,21 +103,83 @@ static void report(lua_State *L, World *w, int64_t now) {
   lua_pop(L, 1);
 }
 
+/* Whether the channel on top of L was closed with the error at index `error`. */
+static bool is_closed_with(lua_State *L, int error) {
+  const Chan *ch = (const Chan *)lua_touserdata(L, -1);
+  if (ch->buf.kind == BUFFER_SHARED && ch->ops->is_closed(ch)) return true; /* with the error, or another one */
+  if (!attr_push_reason(L, ch, lua_gettop(L))) return false;
+  bool is = lua_rawequal(L, -1, error);
+  lua_pop(L, 1);
+  return is;
+}
+
 /* Pushes the channel from which the error at index `error` of the go block at index `at` must be taken: its result
    channel; or, for a library's go block that has closed the channel that it feeds with the error, that channel. */
 static void push_where_to_take(lua_State *L, int at, int error) {
   if (name_push_target(L, at)) {
-    const Chan *fed = (const Chan *)lua_touserdata(L, -1);
-    if (fed->buf.kind == BUFFER_SHARED && fed->ops->is_closed(fed)) return; /* with the error, or another one */
-    bool is_there = attr_push_reason(L, fed, lua_gettop(L));
-    if (is_there) {
-      is_there = lua_rawequal(L, -1, error);
-      lua_pop(L, 1);
-    }
-    if (is_there) return;
+    if (is_closed_with(L, error)) return;
     lua_pop(L, 1);
   }
   lua_pushvalue(L, at);
+}
+
+/* Pushes the record of the error that may be taken from a channel, and returns true; or pushes something else and
+   returns false. */
+static bool find(lua_State *L, const World *w, const Chan *ch) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
+  for (uint32_t i = w->unhandled_first + w->unhandled; i-- > w->unhandled_first;) {
+    lua_rawgeti(L, -1, i);
+    lua_rawgeti(L, -1, CHANNEL);
+    while (lua_touserdata(L, -1) && lua_touserdata(L, -1) != ch) push_also(L);
+    bool is_it = lua_touserdata(L, -1) == ch;
+    lua_pop(L, 1);
+    if (is_it) return true;
+    lua_pop(L, 1);
+  }
+  return false;
+}
+
+/* Keeps of the channels that the go block at index `at` has noted those that were closed with the error at index
+   `error`, of which it has died. Returns whether that error is in the list already, for one of them: then it may be taken
+   from all of them, too. */
+static bool settle_closed(lua_State *L, const Sched *S, int at, int error) {
+  bool is_listed = false;
+  lua_pushvalue(L, at);
+  for (;;) {
+    int before = lua_gettop(L);
+    attr_push(L, before, ATTR_ALSO);
+    Chan *ch = (Chan *)lua_touserdata(L, -1);
+    if (!ch) break;
+    if (!is_closed_with(L, error)) {
+      lua_pushnil(L);
+      attr_set(L, before, ATTR_ALSO); /* an existing key: nothing is allocated */
+      break;
+    }
+    if (ch->flags & CHAN_ERROR_KNOWN) {
+      is_listed = true;
+      if (find(L, &S->world, ch)) {
+        lua_pushvalue(L, at);
+        lua_rawseti(L, -2, CHANNEL); /* an existing field: allocates nothing */
+      }
+    }
+    ch->flags |= CHAN_ERROR_KNOWN;
+    lua_settop(L, before + 1);
+    lua_replace(L, before);
+  }
+  lua_settop(L, error + 2);
+  return is_listed;
+}
+
+void unhandled_note_closed(lua_State *L, const Sched *S, int at) {
+  if (((const Chan *)lua_touserdata(L, at))->flags & CHAN_GO) return; /* that go block has channels of its own */
+  root_push(L, S->current);
+  int go = lua_gettop(L);
+  attr_push(L, go, ATTR_ALSO);
+  if (lua_isnil(L, -1)) lua_pop(L, 1);
+  else attr_set(L, at, ATTR_ALSO);
+  lua_pushvalue(L, at);
+  attr_set(L, go, ATTR_ALSO);
+  lua_settop(L, go - 1);
 }
 
 /* Keeps an error until it is taken. On top of L and popped: the error, its traceback or nil, where it happened, and the
@@ -137,7 +209,12 @@ void unhandled_add(lua_State *L, Sched *S, int at) {
     error_report(L); /* uncovered: no memory is left */
     return;
   }
-  push_where_to_take(L, at, lua_gettop(L) - 2);
+  int error = lua_gettop(L) - 2;
+  if (settle_closed(L, S, at, error)) {
+    lua_settop(L, error - 1);
+    return;
+  }
+  push_where_to_take(L, at, error);
   add(L, S);
 }
 
@@ -171,21 +248,6 @@ void unhandled_push_list(lua_State *L) {
   lua_createtable(L, 0, 1);
   lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
   lua_rawseti(L, -2, OUTER_LIST);
-}
-
-/* Pushes the record of the error that must be taken from a channel, and returns true; or pushes something else and
-   returns false. */
-static bool find(lua_State *L, const World *w, const Chan *ch) {
-  lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
-  for (uint32_t i = w->unhandled_first + w->unhandled; i-- > w->unhandled_first;) {
-    lua_rawgeti(L, -1, i);
-    lua_rawgeti(L, -1, CHANNEL);
-    bool is_it = lua_touserdata(L, -1) == ch;
-    lua_pop(L, 1);
-    if (is_it) return true;
-    lua_pop(L, 1);
-  }
-  return false;
 }
 
 void unhandled_pass_on(lua_State *L, Sched *S, int err, int to, int from) {

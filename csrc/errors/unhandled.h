@@ -13,6 +13,9 @@
    unhandled error from then on. Functions of the library that take an error and close another channel with it pass it
    on: then it must be taken from that channel.
 
+   A go block that dies may close other channels with its error, by its to-be-closed variables. Then whoever takes the
+   error, from any of these or from the result channel, has taken it (ATTR_ALSO).
+
    CHAN_ERROR_KNOWN keeps an error from being reported twice. It is set on a channel that is closed, or about to be,
    with an error that has been in the list already, for this channel or another one; or with the error of a cancelled go
    block, which is not reported. */
@@ -24,6 +27,10 @@
 /* Keeps an error until it is taken from the channel at index `at`, or is due for a report. On top of L and popped: the
    error, its traceback or nil, the go block's name. Reports the error at once if memory runs out. Does not raise. */
 void unhandled_add(lua_State *L, Sched *S, int at);
+
+/* Notes that the running go block, which dies, has closed the channel at index `at` with an error, unless that is the
+   result of a go block. May raise. */
+void unhandled_note_closed(lua_State *L, const Sched *S, int at);
 
 /* Drops taken errors, and reports those that are due at `now`; with INT64_MAX, all of them. Does not raise, but it
    calls the error handler, which may run any code. L must have 8 free slots: a check that fails would leave the loop

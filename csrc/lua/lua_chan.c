@@ -209,7 +209,8 @@ static bool is_own_cancellation(lua_State *L, const Sched *S) {
 }
 
 /* ch:close(err); also __close(ch, err), when the scope of `local ch <close>` ends, by an error or not. If the error is
-   the cancellation of the go block, takers get it, but it is not reported: a cancellation is intended. */
+   the cancellation of the go block, takers get it, but it is not reported: a cancellation is intended. If the go block
+   dies of it, it is taken here or from the result channel. */
 static int chan_lua_close(lua_State *L) {
   Chan *ch = check_looked(L, 1, "close", "ch:close(err)", LOOK_CHANNEL);
   if (UNLIKELY(ch->flags & CHAN_TIMEOUT)) {
@@ -219,9 +220,12 @@ static int chan_lua_close(lua_State *L) {
   if (UNLIKELY((ch->flags & (CHAN_CLOSES_ITSELF | CHAN_CLOSED)) == CHAN_CLOSES_ITSELF)) {
     return luaL_error(L, "close: a channel that done() returns closes when its channel closes; close that channel");
   }
-  bool is_quiet = !chan_is_closed(ch) && is_own_cancellation(L, ch->sched);
+  const Sched *S = ch->sched;
+  bool is_new = !lua_isnoneornil(L, 2) && !chan_is_closed(ch);
+  bool is_quiet = is_new && is_own_cancellation(L, S);
   chan_close(L, ch, 1, lua_isnoneornil(L, 2) ? 0 : 2);
   if (is_quiet) ch->flags |= CHAN_ERROR_KNOWN; /* no loop that waits for it has run since */
+  else if (is_new && S->current && S->current->chan.flags & CHAN_DYING) unhandled_note_closed(L, S, 1);
   return 0;
 }
 

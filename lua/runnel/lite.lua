@@ -310,11 +310,10 @@ local function first_timer()
   return timer
 end
 
-local function has_waiters(queue) return queue and queue.first end
 -- Whether a timer can wake anybody: not if it is a timeout's on which nothing waits.
 local function wakes(timer)
   local ch = timer.ch
-  return not timer.withdrawn and (not ch or has_waiters(ch.takes) or has_waiters(ch.puts))
+  return not timer.withdrawn and (not ch or ch.takes and ch.takes.first or ch.puts and ch.puts.first)
 end
 -- The next timer, if any can wake somebody. Looks where it has found one before, and then from the end: the newest are
 -- there, on which something waits most often.
@@ -343,6 +342,28 @@ local function remove_timeout(timer)
   local window = world.pending[number]
   if window.latest == timer then world.pending[number] = nil
   elseif window.earliest == timer then window.earliest = window.latest end
+end
+
+-- A go block that dies may close other channels with its error, by its <close> variables: its field `also` is the last
+-- of them, and that one's field the one before. Keeps those of the error of which it has died. Returns whether that is
+-- known already, because one of them was read meanwhile.
+local function keep_closed(go, err)
+  local ch, is_known = go, false
+  while ch.also and rawequal(ch.also.reason, err) do
+    ch = ch.also
+    for i = 1, #world.untaken do
+      local it = world.untaken[i]
+      if it.ch == ch then it.ch = go end
+    end
+    is_known, ch.is_known = is_known or ch.is_known, true
+  end
+  ch.also = nil
+  return is_known
+end
+-- Whether the error was taken from the channel, or from one of those.
+local function is_heard(ch)
+  while ch and not ch.is_heard do ch = ch.also end
+  return ch
 end
 
 -- The name of a go block in messages: where its function is.
@@ -503,6 +524,7 @@ end
 
 -- * The error of a go block must be taken: by a take, a poll or an alts that gets it, or by cancelling the go block
 --   when it has ended. Otherwise it is reported after 5 s, before a deadlock is raised, and at the end. [runnel]
+-- * If the go block closes other channels with that error while it dies, it may be taken from these as well. [runnel]
 -- * An error with which the program closes a channel must be taken only if a for loop has dropped it. [runnel]
 local function keep_error(err, trace, where, ch)
   ch.is_known = true
@@ -513,8 +535,12 @@ local function report_untaken(now)
   for _ = 1, #untaken do -- no more: the handler may start go blocks that fail
     if not untaken[1] or untaken[1].deadline > now then return end
     local it = table.remove(untaken, 1)
-    if not it.ch.is_heard then
-      it.ch.was_reported = true
+    if not is_heard(it.ch) then
+      local ch = it.ch
+      while ch do
+        ch.was_reported = true
+        ch = ch.also
+      end
       report(it.err, it.trace, it.where)
     end
   end
@@ -932,7 +958,7 @@ function end_block(go, ok, value, err, trace)
   local heir = go.ended and go.ended(ok, value, err, is_cancellation, trace)
   if ok or go == world.main or is_cancellation then return end
   go.trace, go.where = trace, name_of(f)
-  if (heir or go).is_heard then return end
+  if keep_closed(go, err) or is_heard(heir or go) then return end
   if err == nil then report(err, trace, go.where) else keep_error(err, trace, go.where, heir or go) end
 end
 
@@ -1024,7 +1050,9 @@ local function run_next()
     how = line_of(co) .. ": " .. impossible("the go block", PLACE.iterator)
   end
   local trace = traceback(co)
+  world.dying = go
   if co_close then co_close(co) end -- closes the go block's <close> variables
+  world.dying = nil
   end_block(go, false, nil, how, trace)
 end
 
@@ -1320,7 +1348,9 @@ function chan:close(err)
   end
   local go = err ~= nil and running()
   local is_reason = go and go.on and rawequal(err, go.on.reason)
-  if is_reason and not self.is_closed then self.is_known = true end -- a cancellation is intended
+  if self.is_closed then return end
+  if is_reason then self.is_known = true -- a cancellation is intended
+  elseif world.dying and err ~= nil and self.co == nil then self.also, world.dying.also = world.dying.also, self end
   close(self, err)
 end
 chan.__close = chan.close

@@ -480,6 +480,135 @@ describe("the error with which the program has closed a channel", function()
   end)
 end)
 
+describe("an error with which a go block also closes a channel of the program's, by a variable,", function()
+  local function reported(f)
+    return errors(collecting(function()
+      f()
+      rn.sleep(60000)
+    end))
+  end
+
+  -- A go block that dies. Returns the channel that it closes, and its result channel.
+  local function dying(err)
+    local ch = rn.chan()
+    return ch, rn.go(function()
+      local out <close> = ch -- luacheck: ignore
+      rn.sleep(1)
+      error(err, 0)
+    end)
+  end
+
+  -- The same, but it still waits when it has closed the channel.
+  local function dying_slowly(err)
+    local ch, wait = rn.chan(), stage.is_5_4_3 and rn.sleep or type
+    return ch, rn.go(function()
+      local outer <close> = setmetatable({}, { __close = function() wait(10) end }) -- luacheck: ignore
+      local out <close> = ch -- luacheck: ignore
+      rn.sleep(1)
+      error(err, 0)
+    end)
+  end
+
+  for number, start in ipairs { dying, dying_slowly } do
+    local when = number == 1 and "" or ", and then waits"
+    it("is reported once if nobody takes it" .. when, function()
+      assert.same({ "bad" }, reported(function() start "bad" end))
+      assert.same({ "bad" }, reported(function() loop((start "bad")) end))
+      assert.same({ "bad" }, reported(function()
+        local ch, result = start "bad"
+        rn.go(loop, result)
+        loop(ch)
+      end))
+    end)
+
+    it("is not reported if it is taken from either" .. when, function()
+      assert.same({}, reported(function() assert.same({ nil, "bad" }, { (start "bad"):take() }) end))
+      assert.same({}, reported(function()
+        local _, result = start "bad"
+        assert.same({ nil, "bad" }, { result:take() })
+      end))
+      assert.same({}, reported(function()
+        local ch, result = start "bad"
+        loop(ch)
+        assert.same({ nil, "bad" }, { result:take() })
+      end))
+      assert.same({}, reported(function()
+        local ch, result = start "bad"
+        loop(result)
+        assert.same({ nil, "bad" }, { ch:take() })
+      end))
+    end)
+
+    local names = {}
+    for name in pairs(passing) do names[#names + 1] = name end
+    table.sort(names)
+    for _, name in ipairs(names) do
+      it("is reported once, or taken, where " .. name .. " passes it on" .. when, function()
+        assert.same({ "bad" }, reported(function() passing[name]((start "bad")) end))
+        assert.same({ "bad" }, reported(function() loop(passing[name]((start "bad"))) end))
+        assert.same({}, reported(function() assert.same({ nil, "bad" }, { passing[name]((start "bad")):take() }) end))
+      end)
+    end
+  end
+
+  it("is reported once where it closes several, one of them the result of another go block", function()
+    local function close_all()
+      local chs = { rn.chan(), rn.chan(), rn.chan() }
+      local other = rn.go(rn.sleep, 100)
+      rn.go(function()
+        local a <close> = chs[1] -- luacheck: ignore
+        local b <close> = chs[2] -- luacheck: ignore
+        local c <close> = other -- luacheck: ignore
+        local d <close> = chs[3] -- luacheck: ignore
+        error("bad", 0)
+      end)
+      return chs, other
+    end
+    assert.same({ "bad" }, reported(function()
+      local chs, other = close_all()
+      for _, ch in ipairs(chs) do loop(ch) end
+      other:take()
+    end))
+    for i = 1, 3 do
+      assert.same({}, reported(function()
+        local chs, other = close_all()
+        rn.go(loop, chs[i % 3 + 1])
+        assert.same({ nil, "bad" }, { chs[i]:take() })
+        assert.same({ nil, "bad" }, { other:take() })
+      end))
+    end
+  end)
+
+  it("is reported where another error replaces it, and is another one", function()
+    assert.same({ "second" }, reported(function()
+      local ch = rn.chan()
+      rn.go(function()
+        local outer <close> = setmetatable({}, { __close = function() error("second", 0) end }) -- luacheck: ignore
+        local out <close> = ch -- luacheck: ignore
+        error("first", 0)
+      end)
+      assert.same({ nil, "first" }, { ch:take() })
+    end))
+  end)
+
+  it("goes to the handlers of a pipeline once", function()
+    local function job(v, result)
+      rn.go(function()
+        local out <close> = result
+        if v == 2 then error("bad", 0) end
+        out:put(v)
+      end)
+    end
+    local function start(handler)
+      return rn.pipeline_async(2, rn.chan(), job, rn.to_chan { 1, 2, 3 }, true, handler)
+    end
+    assert.same({ "bad" }, reported(function() assert.same({ 1, 3 }, start():list()) end))
+    assert.same({}, reported(function()
+      assert.same({ 1, "handled", 3 }, start({ ex_handler = function() return "handled" end }):list())
+    end))
+  end)
+end)
+
 it("a for loop does not report the error of a go block, or of what it feeds, that was cancelled", function()
   assert.same({}, errors(collecting(function()
     local result = rn.go(rn.sleep, 10000)
