@@ -111,6 +111,24 @@ describe("runnel", function()
     end
   end)
 
+  it("need not be required for channels to have all their methods", function()
+    local names = {}
+    for name in pairs(require("runnel.core").methods) do names[#names + 1] = name end
+    table.sort(names)
+    local all = table.concat(names, " ")
+    for name in pairs(REQUIRED) do
+      local output = stage.script(([[
+        if not pcall(require, "runnel.%s") then return end -- what it needs is not installed
+        local core, names = require "runnel.core", {}
+        for name in pairs(core.methods) do names[#names + 1] = name end
+        table.sort(names)
+        io.write(table.concat(names, " "))
+      ]]):format(name))
+      local has_none = name == "meta" or name == "lite" or output == ""
+      assert.is_true(has_none or output == all, name)
+    end
+  end)
+
   it("can be added to", function()
     local before = rn.mult
     rn.mult = print

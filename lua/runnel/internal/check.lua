@@ -337,4 +337,22 @@ function check.new_chan(buf, what)
   return ch
 end
 
+-- The method of channels: what rn.into gives, in the running go block. Declared in meta.lua. It is here because each
+-- module of the library loads this one, and so has every channel, also in a program that does not require "runnel".
+function core.methods.list(ch)
+  if not core.is_chan(ch) then
+    error("list: a channel expected, got " .. check.article(ch) .. "; call it as ch:list()", 2)
+  end
+  local list, n = {}, 0
+  while true do
+    local value, err = ch:take()
+    if value == nil then
+      if err ~= nil then return nil, err end
+      return list
+    end
+    n = n + 1
+    list[n] = value
+  end
+end
+
 return check

@@ -1,4 +1,4 @@
----Between channels and lists: ch:list, into, reduce, transduce, onto_chan, to_chan.
+---Between channels and lists: into, reduce, transduce, onto_chan, to_chan.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -48,23 +48,6 @@ function reducers.into(list, ch)
       list[n] = value
     end
   end)
-end
-
--- The method of channels: what `into` gives, in the running go block. Declared in meta.lua.
-function core.methods.list(ch)
-  if not core.is_chan(ch) then
-    error("list: a channel expected, got " .. check.article(ch) .. "; call it as ch:list()", 2)
-  end
-  local list, n = {}, 0
-  while true do
-    local value, err = ch:take()
-    if value == nil then
-      if err ~= nil then return nil, err end
-      return list
-    end
-    n = n + 1
-    list[n] = value
-  end
 end
 
 -- Reduces the channel in the running go block; returns the accumulator, or nil and the error that closed the channel.
