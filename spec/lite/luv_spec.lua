@@ -78,6 +78,25 @@ for _, interpreter in ipairs(INTERPRETERS) do
       ]])
     end)
 
+    it("wakes a sleeper in time after a go block has computed for longer, also if nothing else comes", function()
+      assert.equal("in time\nin time\nin time\n", run [[
+        local server, late = uv.new_tcp(), uv.new_timer()
+        server:bind("127.0.0.1", 0)
+        server:listen(10, function() end)
+        late:start(10000, 10000, function() end) -- so that a sleep without an end is an error, and no hang
+        rn.run(function()
+          for _ = 1, 3 do
+            local began = uv.hrtime()
+            repeat until uv.hrtime() - began > 30e6
+            began = uv.hrtime()
+            rn.sleep(10)
+            local took = (uv.hrtime() - began) / 1e6
+            print(took >= 10 and took < 5000 and "in time" or took)
+          end
+        end)
+      ]])
+    end)
+
     it("kills a command whose channel is closed, and closes its pipe", function()
       assert.equal("y\nsilent\n0 pipes\tfalse\n", run [[
         rn.run(function()

@@ -8,7 +8,9 @@ local rn, uv = require "runnel.lite", require "luv"
 
 local soon, timer, limit = uv.new_timer(), uv.new_timer(), uv.new_timer()
 
-local function nothing() end
+-- If go blocks have computed for longer than the limit, the loop calls it before it waits for events. Without uv.stop
+-- that wait would have no limit.
+local function stop() uv.stop() end
 
 rn.host {
   -- uv.now is in whole ms, and as old as the turn of the loop.
@@ -16,7 +18,7 @@ rn.host {
   schedule = function(f) soon:start(0, 0, f) end,
   after = function(ms, f) timer:start(math.ceil(ms), 0, f) end,
   turn = function(ms)
-    if ms then limit:start(math.ceil(ms), 0, nothing) end
+    if ms then limit:start(math.ceil(ms), 0, stop) end
     local is_alive = uv.run "once"
     limit:stop()
     return is_alive
