@@ -16,8 +16,8 @@
 ---schedule calls g soon; after calls g once, when ms have passed, and a later call of it may replace the earlier one.
 ---Both return at once. With `sleep = f(ms)`, which waits, operations may wait outside go blocks, too; or with
 ---`turn = f(ms, is_ready)`, in which the host's loop handles events until is_ready() is true or ms have passed (nil: no
----limit), or for a shorter time; it returns false if no event can come any more. Without rn.host, the time is
----os.clock's, and rn.run waits in a loop.
+---limit), or for a shorter time; it returns false if no event can come any more. Where neither can be called, can_wait,
+---if there is one, returns false. Without rn.host, the time is os.clock's, and rn.run waits in a loop.
 ---
 ---A host whose own threads are to be the go blocks (OpenResty) gives four others in place of schedule and after:
 ---    rn.host { now = f() -> ms, current = f() -> any, spawn = f(g, go), park = f(go, ms), wake = f(go) }
@@ -180,23 +180,45 @@ local function running()
   return go
 end
 
--- Asks the host to call rn.step soon, or when ms have passed.
-local is_scheduled, armed
-local function kick()
-  if is_driving or is_scheduled or not host.schedule or world.time then return end
-  is_scheduled = true
+-- Ask the host to call rn.step soon, or when the deadline has passed. It may do so while a function of the program
+-- handles events: in a go block, where what runs the go blocks goes on; or in a callback, which has to end first.
+local kick, arm
+do
+local function step_if_possible()
+  if is_driving then return end
+  if is_inside() then return arm(host.now() + 1) end
+  M.step()
+end
+function kick()
+  if is_driving or host.is_scheduled or not host.schedule or world.time then return end
+  host.is_scheduled = true
   host.schedule(function()
-    is_scheduled = false
-    M.step()
+    host.is_scheduled = false
+    step_if_possible()
   end)
 end
-local function arm(deadline)
-  if not host.after or armed and armed <= deadline then return end
-  armed = deadline
+function arm(deadline)
+  if not host.after or host.armed and host.armed <= deadline then return end
+  host.armed = deadline
   host.after(max(0, deadline - host.now()), function()
-    if armed == deadline then armed = nil end
-    M.step()
+    if host.armed == deadline then host.armed = nil end
+    step_if_possible()
   end)
+end
+end
+-- Asks for it if there is anything to do, now or later.
+local function go_on() if world.first or world.timers.n > 0 or world.untaken[1] then kick() end end
+
+-- Runs go blocks: calls f(...). An error of the host, as an interrupt while it waits, is raised again.
+local function drive(f, ...)
+  local outer = is_driving
+  is_driving = true
+  local ok, result = pcall(f, ...)
+  is_driving = outer
+  if ok then return result end
+  current = false
+  go_on()
+  error(result, 0)
 end
 
 -- What is ready is in a list. next_ready removes what runs next from it, or the one with the given number.
@@ -265,7 +287,7 @@ local function run_thread(go)
 end
 
 local function check_can_sleep(what)
-  if host.sleep or host.turn or world.time then return end
+  if world.time or (host.sleep or host.turn) and not (host.can_wait and not host.can_wait()) then return end
   raise("%s would have to wait, which is impossible outside a go block where the host has a loop of its own: do it in "
     .. "a go block (rn.go)", what)
 end
@@ -758,14 +780,16 @@ local function wait_outside(what, how, ...)
   check_can_sleep(what)
   local main = new_waiter()
   how(main, ...)
-  if not run_while(main, "on", true) then
-    local message = deadlock(operation(main.on))
+  local ok, why = pcall(run_while, main, "on", true)
+  if main.on then
+    if ok then why = deadlock(operation(main.on)) end
     withdraw(main)
-    raise("%s", message)
+    if ok then raise("%s", why) else error(why, 0) end
   end
   local number, node = 1, world.first
   while node ~= main do number, node = number + 1, node.next end
-  return next_ready(number)
+  next_ready(number)
+  return ok and main or error(why, 0)
 end
 
 -- * An operation that must wait raises an error where it cannot: in a callback, a transducer or a handler, in a
@@ -1059,6 +1083,7 @@ end
 -- * When no go block is ready, the scheduler waits until the next timer is due; a simulation jumps there. [runnel]
 -- * A timeout on which nothing waits is not waited for: when nothing else can come, nobody is left who could begin to
 --   wait on it. [runnel]
+do
 local function is_ready() return not not world.first end
 -- Returns false if nothing is timed, and nothing can come.
 local function wait_for_turn(is_awaited)
@@ -1072,10 +1097,8 @@ local function wait_for_turn(is_awaited)
   else return false end
   return true
 end
--- Runs go blocks while target[key] is true. Returns false if nothing is ready and no timer is set.
-function run_while(target, key, is_awaited)
-  local outer, turns, goes_on = is_driving, 0, true
-  is_driving = true
+local function take_turns(target, key, is_awaited)
+  local turns, goes_on = 0, true
   while goes_on and target[key] do
     if turns == 0 or not world.first then
       look()
@@ -1088,9 +1111,14 @@ function run_while(target, key, is_awaited)
       goes_on, turns = wait_for_turn(is_awaited), 0
     end
   end
-  is_driving = outer
-  if world.first or world.timers.n > 0 then kick() end -- the host's loop goes on with them
   return goes_on
+end
+-- Runs go blocks while target[key] is true. Returns false if nothing is ready and no timer is set.
+function run_while(target, key, is_awaited)
+  local goes_on = drive(take_turns, target, key, is_awaited)
+  go_on() -- in the host's loop
+  return goes_on
+end
 end
 
 -- ==== what programs call ====
@@ -1555,6 +1583,11 @@ function M.timeout(ms)
   return ch
 end
 
+do
+local function run_ready(n)
+  look()
+  for _ = 1, n do if world.first then run_next() end end
+end
 ---Lets the other ready go blocks run; outside any go block, runs those that are ready now.
 function M.yield()
   if threads and not is_inside() then
@@ -1565,8 +1598,9 @@ function M.yield()
   end
   local n, node = 0, world.first
   while node do n, node = n + 1, node.next end
-  look()
-  for _ = 1, n do if world.first then run_next() end end
+  drive(run_ready, n)
+  go_on()
+end
 end
 
 ---Sets the handler of errors, f(err, traceback, where), and returns the previous one.
@@ -1594,9 +1628,12 @@ local function run_main(what, f, ...)
     results = pack(body_of_a_go_block())
   end
   world.main = go
-  while not run_while(go, "f", true) do
-    local message = deadlock(what)
+  while true do
+    local ok, has_ended = pcall(run_while, go, "f", true)
+    if ok and has_ended then break end
+    local message = ok and deadlock(what)
     world.main = outer
+    if not ok then error(has_ended, 0) end -- f goes on as another go block would
     -- A simulation raises the deadlock where its function waits; elsewhere it is the caller's.
     if not world.time or not go.on then return false, message end
     world.is_deadlock = true
@@ -1628,11 +1665,11 @@ function M.host(given)
   for i = 1, #needed do if not given[needed[i]] then raise("host: the function '%s' is missing", needed[i]) end end
   host = {
     now = steady(given.now), schedule = given.schedule, after = given.after, sleep = given.sleep, turn = given.turn,
+    can_wait = given.can_wait,
   }
   threads, suspend = given.spawn and given or nil, given.spawn and park_thread or co_yield
   if not host.schedule and not threads then host.sleep = host.sleep or wait_in_loop end
-  is_scheduled, armed = false, nil
-  if world.first or world.timers.n > 0 then kick() end
+  go_on()
   return M
 end
 
@@ -1646,6 +1683,16 @@ function M.killed(go)
   end_block(go, false, nil, "its thread was ended by the host")
 end
 
+do
+local function run_for(ms)
+  local till = M.now() + ms
+  look()
+  while world.first do
+    run_next()
+    if M.now() >= till then break end
+    look()
+  end
+end
 ---For a program with a loop of its own: fires due timers and runs ready go blocks for at most ms, 1 by default.
 ---@param ms? number
 ---@return number? ms until the next deadline; 0 if more go blocks are ready; nil if nothing is left
@@ -1653,15 +1700,7 @@ function M.step(ms)
   if ms ~= nil then check_ms(ms, "step") end
   check_outside "step"
   if is_driving then return 0 end
-  local till = M.now() + (ms or 1)
-  is_driving = true
-  look()
-  while world.first do
-    run_next()
-    if M.now() >= till then break end
-    look()
-  end
-  is_driving = false
+  drive(run_for, ms or 1)
   if world.first then
     kick()
     return 0
@@ -1675,6 +1714,7 @@ function M.step(ms)
   end
   arm(deadline)
   return max(0, deadline - M.now())
+end
 end
 
 ---Runs f as a go block until it has ended, and returns its results; without f until nothing is ready and no timer is
@@ -2464,6 +2504,7 @@ local function simulate(what, opts, choose_ready, choose_any, f, ...)
   if world.failure and is_ok then is_ok, kind, results = false, "error", world.failure.err end
   last_elapsed = world.time
   world, threads, suspend, current, is_driving = outer, outer_threads, outer_suspend, false, false
+  go_on()
   math.randomseed(seed)
   return is_ok, results, kind
 end

@@ -41,6 +41,45 @@ describe("runnel.lite in Neovim", function()
     ]]))
   end)
 
+  it_in_nvim("refuses a wait in a callback of vim.uv, and goes on", function()
+    local output = programs.nvim_top(dir, [[
+      local rn = require("runnel.lite.nvim").rn
+      local ch, timer = rn.chan(), vim.loop.new_timer()
+      timer:start(1, 0, function()
+        timer:close()
+        for _, wait in ipairs { function() ch:take() end, function() rn.run(function() ch:take() end) end } do
+          io.stdout:write(select(2, pcall(wait)), "\n")
+        end
+        rn.go(function()
+          rn.sleep(1)
+          io.stdout:write "a go block\n"
+          vim.cmd "qa!"
+        end)
+      end)
+    ]])
+    assert.matches("^top.lua:%d+: take would have to wait, which is impossible outside a go block[^\n]*\n"
+      .. "top.lua:%d+: run would have to wait[^\n]*\na go block\n$", output)
+  end)
+
+  it_in_nvim("runs go blocks after one that handles events itself", function()
+    assert.equal("waited\ntick\nmessages: \n", programs.nvim_top(dir, [[
+      local rn = require("runnel.lite.nvim").rn
+      local tick = rn.go(function()
+        rn.sleep(50)
+        io.stdout:write "tick\n"
+      end)
+      vim.defer_fn(function()
+        rn.go(function()
+          vim.wait(100, function() return false end, 5)
+          io.stdout:write "waited\n"
+          tick:take()
+          io.stdout:write("messages: ", vim.fn.execute "messages", "\n")
+          vim.cmd "qa!"
+        end)
+      end, 10)
+    ]]))
+  end)
+
   it_in_nvim("gives what the user answers", function()
     assert.equal("typed by Ann\nb\nnil\n5\nnil why\nfile nil ENOENT\n", nvim [[
       local nvim, rn = ...

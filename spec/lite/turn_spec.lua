@@ -76,6 +76,94 @@ describe("a host of runnel.lite", function()
     assert.equal("later", seen)
   end)
 
+  it("may end a wait by an error, as an interrupt: it is withdrawn, and raises that, and all goes on", function()
+    local rn, loop, seen = fresh(), new_loop(), {}
+    local turn = loop.turn
+    local function interrupted() error("interrupted!", 0) end
+    rn.host(loop)
+    local ch = rn.chan()
+    for what, wait in pairs {
+      take = function() ch:take() end,
+      put = function() ch:put "lost" end,
+      alts = function() rn.alts { ch, rn.chan() } end,
+      sleep = function() rn.sleep(10) end,
+      scope = function() rn.scope(function(s) s:go(function() ch:take() end) end) end,
+    } do
+      loop.turn = interrupted
+      rn.host(loop)
+      assert.same({ false, "interrupted!" }, { pcall(wait) }, what)
+      assert.same({ 0, 0 }, { ch:stats().puts_waiting, ch:stats().takes_waiting }, what)
+    end
+    assert.same({ false, "interrupted!" }, { pcall(rn.run, function()
+      seen[1] = ch:take()
+      return "nobody's"
+    end) })
+    loop.turn = turn
+    rn.host(loop)
+    rn.go(function() seen[2] = ch:put "a value" end)
+    while loop.scheduled[1] do table.remove(loop.scheduled, 1)() end
+    assert.same({ "a value", true }, seen)
+    assert.equal("a result", rn.run(function() return "a result" end))
+    assert.is_nil(rn.step())
+  end)
+
+  it("may handle events while a go block or a callback waits for it, and go blocks run after that", function()
+    local rn, loop, seen, reported = fresh(), new_loop(), {}, nil
+    local timed
+    loop.turn = nil
+    function loop.after(ms, f) timed = { at = loop.time + ms, f = f } end
+    local function handle_events(ms)
+      loop.time = loop.time + ms
+      while loop.scheduled[1] do table.remove(loop.scheduled, 1)() end
+      if timed and timed.at <= loop.time then
+        local f = timed.f
+        timed = nil
+        f()
+      end
+    end
+    rn.host(loop)
+    rn.on_error(function(err) reported = err end)
+    rn.go(function()
+      rn.sleep(60)
+      seen[#seen + 1] = "tick"
+    end)
+    handle_events(0)
+    rn.go(function()
+      handle_events(100)
+      seen[#seen + 1] = "waited"
+    end)
+    handle_events(20)
+    assert.same({ "waited", "tick" }, seen)
+    local ch = rn.chan(1, function(rf)
+      return function(acc, value)
+        if not value then return rf(acc) end
+        rn.go(function() seen[#seen + 1] = "from a transducer" end)
+        handle_events(5)
+        return rf(acc, value)
+      end
+    end)
+    assert.is_true(ch:offer(1))
+    assert.is_nil(seen[3])
+    handle_events(1)
+    assert.equal("from a transducer", seen[3])
+    assert.is_nil(reported)
+  end)
+
+  it("may tell where it cannot wait", function()
+    local rn, loop, can_wait = fresh(), new_loop(), true
+    function loop.can_wait() return can_wait end
+    rn.host(loop)
+    rn.sleep(1)
+    can_wait = false
+    local ok, err = pcall(function() rn.sleep(1) end)
+    assert.is_false(ok)
+    assert.matches("turn_spec.lua:%d+: sleep would have to wait, which is impossible outside a go block", err)
+    assert.equal(1, rn.sim.run(function()
+      rn.sleep(1)
+      return rn.now()
+    end))
+  end)
+
   it("refuses rn.run without sleep and turn, and goes on", function()
     local rn, loop, seen = fresh(), new_loop(), nil
     loop.turn = nil

@@ -5,8 +5,7 @@
 ---    local rn = nvim.rn
 
 local vim = vim -- luacheck: ignore 113
-local uv = vim.uv or vim.loop
-local rn = require "runnel.lite"
+local uv, rn = vim.uv or vim.loop, require "runnel.lite"
 
 local timer = uv.new_timer()
 
@@ -17,6 +16,7 @@ rn.host {
   turn = function(ms, is_ready)
     return select(2, vim.wait(ms and math.ceil(ms) or 1e9, is_ready)) ~= -2 -- Ctrl-C
   end,
+  can_wait = function() return not vim.in_fast_event() end, -- a callback of vim.uv
 }
 
 local function report(err, trace, where)
