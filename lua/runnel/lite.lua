@@ -412,24 +412,71 @@ local function line_of(co)
   return info and info.short_src .. ":" .. info.currentline or "?"
 end
 
--- The go blocks of the program that wait, one a line.
-local function list_waiting()
-  local waiting, lines = {}, {}
+-- What a go block does that does not run, in messages.
+local function state_of(go)
+  local on = go.on
+  if on and (on.ch or on.is_alts) then return "waiting", operation(on) end
+  return on and on.deadline and "sleeping" or "ready"
+end
+
+-- The go blocks of the program that are in a state, one a line; without one, all. And how many there are.
+local function list_living(state)
+  local living, lines = {}, {}
   for go in next, world.living do
-    if go.on and (go.on.ch or go.on.is_alts) and getinfo(go.f, "S").source ~= THIS then waiting[#waiting + 1] = go end
+    if (not state or state_of(go) == state) and getinfo(go.f, "S").source ~= THIS then living[#living + 1] = go end
   end
-  table.sort(waiting, function(a, b) return a.id < b.id end)
-  for i = 1, min(#waiting, 20) do
-    local go = waiting[i]
-    lines[i] = ("\n  #%d (%s): %s at %s"):format(go.id, name_of(go.f), operation(go.on), line_of(go.co))
+  table.sort(living, function(a, b) return a.id < b.id end)
+  for i = 1, min(#living, 20) do
+    local go = living[i]
+    local its_state, its_operation = state_of(go)
+    lines[i] = ("\n  #%d (%s): %s at %s"):format(go.id, name_of(go.f), its_operation or its_state,
+      go.co and line_of(go.co) or name_of(go.f))
   end
-  if #waiting > 20 then lines[#lines + 1] = ("\n  and %d more"):format(#waiting - 20) end
-  return table.concat(lines)
+  if #living > 20 then lines[#lines + 1] = ("\n  and %d more"):format(#living - 20) end
+  return table.concat(lines), #living
 end
 local function deadlock(what)
-  local lines = list_waiting()
+  local lines = list_living "waiting"
   return ("deadlock: %s would wait for ever: no go block is ready, no timer is pending, and the driver expects no "
     .. "event%s"):format(what, lines ~= "" and "\nparked go blocks:" .. lines or "")
+end
+
+-- In a simulation, time jumps to the next deadline when no go block is ready. If one always is, as in a loop of polls,
+-- time passes after many steps without a jump: a little at each further step, and more and more. A step is a turn of a
+-- go block or a reading of the clock. (csrc/sim/busy.c does the same.)
+local set_limits, pass_time, jump, begin_turn
+do
+local UNIT, FREE, FIRST, DOUBLINGS = 4000, 5, 0.001, 40 -- steps; units until time passes; ms of a step in the first one
+-- `steps`: how many a search allows at one time, and ten times as many in all.
+function set_limits(steps)
+  world.most, world.steps_left, world.jumps = steps or 500 * UNIT, steps and 10 * steps or huge, huge
+  world.unit, world.busy, world.busy_since = steps and steps / 50 or UNIT, 0, 0
+end
+function pass_time(till)
+  if world.busy_since ~= world.time then world.busy_since, world.busy = world.time, 0 end
+  world.busy = world.busy + 1
+  local units = floor(world.busy / world.unit) - FREE
+  if units < 0 then return end
+  world.time = max(world.time, min(till, world.time + FIRST * 2 ^ min(units, DOUBLINGS)))
+  world.busy_since = world.time
+end
+-- Jumps to a deadline. Returns false after too many jumps.
+function jump(till)
+  world.time, world.jumps = till, world.jumps - 1
+  return world.jumps >= 0
+end
+-- A go block is about to run. Raises if go blocks go on for ever.
+function begin_turn()
+  local timer = first_timer()
+  pass_time(timer and timer.deadline or world.time)
+  world.steps_left = world.steps_left - 1
+  local is_busy = world.busy > world.most
+  if not is_busy and world.steps_left >= 0 then return end
+  world.is_livelock = true
+  local what = is_busy and "a go block was ready at each of " .. world.most .. " steps, so none waits for a time"
+    or "it has not ended after " .. 10 * world.most .. " steps"
+  error(what .. "\ngo blocks that go on for ever:" .. list_living(is_busy and "ready" or nil), 0)
+end
 end
 
 -- ==== the specification ====
@@ -915,12 +962,8 @@ end
 -- * Timers fire in the order of their deadlines, and those with the same deadline in the order in which they were set:
 --   in a simulation before the next go block runs, otherwise after 16 more at most. [runnel]
 function look()
-  local now = M.now()
-  if world.steps then
-    world.steps = world.steps - 1
-    if world.steps < 0 then error("a go block was ready at each step, so none waits for a time", 0) end
-  end
-  local timer = first_timer()
+  if world.time then begin_turn() end
+  local now, timer = world.time or host.now(), first_timer()
   while timer and timer.deadline <= now do
     remove_first_timer()
     if timer.go then
@@ -1091,7 +1134,7 @@ local function wait_for_turn(is_awaited)
   local till = timer and timer.deadline
   if untaken and (till and untaken.deadline < till or turn and not till) then till = untaken.deadline end
   if turn then return turn(till and max(0, till - M.now()), is_ready) ~= false or till ~= nil or is_ready()
-  elseif till and world.time then world.time = till
+  elseif till and world.time then return jump(till)
   elseif till then host.sleep(till - M.now())
   elseif untaken and is_awaited then report_untaken(huge) -- often the cause of a deadlock
   else return false end
@@ -1262,6 +1305,7 @@ function M.is_reduced(value) return getmetatable(value) == REDUCED end
 
 -- ---- methods of channels ----
 
+do
 local function wait_to_put(ch, value)
   local go = check_can_wait("put", ch)
   if go then suspend(enqueue_put, ch, value) else go = wait_outside("put", enqueue_put, ch, value) end
@@ -1324,6 +1368,8 @@ function chan:__call()
   if not done then value, err = wait_to_take(self, LOOP) end
   if err ~= nil and not self.is_heard and not self.is_known then keep_error(err, traceback(), label(self), self) end
   return value
+end
+
 end
 
 ---What put returns, or nil if it would have to wait.
@@ -1452,6 +1498,9 @@ function channel_of(op, i)
   raise("alts: operation %d %s; write a channel to take from it, or {channel, value} to put", i, why)
 end
 
+local alts
+local PRIORITY = { priority = true } -- of the library, which may wait where programs have no room
+do
 local OPTIONS = { default = true, nowait = true, priority = true }
 
 local function check_alts(ops, opts)
@@ -1482,8 +1531,7 @@ local function check_fields(ops, what)
 end
 
 -- Returns the value, the channel, the error, and the number of the operation. `by_index`: the number matters.
-local PRIORITY = { priority = true } -- of the library, which may wait where programs have no room
-local function alts(ops, opts, by_index)
+function alts(ops, opts, by_index)
   local what = by_index and "alt" or "alts"
   if opts ~= nil or ops == M or type(ops) ~= "table" or getmetatable(ops) == chan then check_alts(ops, opts) end
   local priority, n = opts and opts.priority, #ops
@@ -1513,6 +1561,7 @@ local function alts(ops, opts, by_index)
   local it = go.alts
   value, go[1] = go[1], false
   return value, it.ch, it.err, it.port
+end
 end
 
 ---Does exactly one of several operations: a channel to take from, or {channel, value} to put.
@@ -1555,7 +1604,10 @@ end
 
 ---The time in ms; in a simulation since it began.
 ---@return number
-function M.now() return world.time or host.now() end
+function M.now()
+  if world.time then pass_time(huge) end
+  return world.time or host.now()
+end
 
 ---Waits for ms.
 ---@param ms number
@@ -1645,6 +1697,7 @@ local function run_main(what, f, ...)
   return false, go.reason
 end
 
+do
 -- A clock that never goes back, from one that does when somebody sets it.
 local function steady(now)
   local last, shift = -huge, 0
@@ -1671,6 +1724,7 @@ function M.host(given)
   if not host.schedule and not threads then host.sleep = host.sleep or wait_in_loop end
   go_on()
   return M
+end
 end
 
 ---For a host whose threads are the go blocks: it has ended the thread of this one. What that waits for is withdrawn, so
@@ -2473,13 +2527,13 @@ end
 -- ---- simulations ----
 
 M.sim = {}
-local last_elapsed = 0
+local last_elapsed, MOST_JUMPS = 0, 10000 -- from one deadline to the next when f has returned
 
--- Go blocks that the program has started and that wait for ever.
-local function leaked()
-  local waiting = list_waiting()
-  local n = select(2, waiting:gsub("\n", ""))
-  return n > 0 and (n == 1 and "1 go block waits for ever" or n .. " go blocks wait for ever") .. waiting
+-- The message of a leak, if a go block is left that the program has started; or nil.
+local function leaked(goes_on)
+  local lines, n = list_living(not goes_on and "waiting" or nil)
+  local does = goes_on and { "goes on", "go on" } or { "waits", "wait" }
+  if n > 0 then return ("%d go block%s %s for ever%s"):format(n, n > 1 and "s" or "", does[min(n, 2)], lines) end
 end
 
 -- Runs f in a world of its own, with virtual time. Returns whether it has not failed; its results, or the error; and
@@ -2489,14 +2543,17 @@ local function simulate(what, opts, choose_ready, choose_any, f, ...)
   local outer, outer_threads, outer_suspend, seed = world, threads, suspend, random(2147483647)
   world, threads, suspend = new_world(), nil, co_yield
   world.time, world.choose_ready, world.choose = 0, choose_ready, choose_any
-  world.steps, world.untaken_fail = opts.steps, opts.untaken_fail
+  world.untaken_fail = opts.untaken_fail
+  set_limits(opts.steps)
   math.randomseed(opts.seed or 1)
   local ok, is_ok, results = pcall(run_main, what, f, ...)
-  local kind = ok and (world.is_deadlock and "deadlock" or "error") or "livelock"
+  local kind = world.is_livelock and "livelock" or world.is_deadlock and "deadlock" or "error"
   if ok and is_ok and opts.leaks then
+    world.jumps = MOST_JUMPS
     local has_ended, why = pcall(run_while, { true }, 1)
-    local leak = has_ended and leaked()
-    if leak or not has_ended then is_ok, kind, results = false, leak and "leak" or "livelock", leak or why end
+    local leak = leaked(not has_ended or world.jumps < 0)
+    if leak then is_ok, kind, results = false, "leak", leak
+    elseif not has_ended then is_ok, kind, results = false, world.is_livelock and "livelock" or "error", why end
   elseif not ok then
     is_ok, results = false, is_ok
   end
@@ -2521,7 +2578,7 @@ function M.sim.run(f, opts, ...)
     return floor(state / 7) % n + 1
   end
   local ok, results, kind = simulate("sim.run", o, o.shuffle and pick, pick, f, ...)
-  if not ok then error(kind == "leak" and "leak: " .. results or results, 0) end
+  if not ok then error((kind == "leak" or kind == "livelock") and kind .. ": " .. results or results, 0) end
   return unpack(results, 1, results.n)
 end
 
@@ -2591,10 +2648,12 @@ function M.sim.explore(f, opts)
     if not path[depth] then path[depth] = { chosen = 1, n = n } end
     return path[depth].chosen <= n and path[depth].chosen or 1
   end
+  -- The last half of the steps at one time is first come, first served: a loop that polls must not keep out the others.
+  local function pick_ready(n) return world.busy > world.most / 2 and 1 or pick(n) end
   local how = { leaks = o.leaks ~= false, steps = o.steps or 10000, untaken_fail = o.untaken == nil }
   local function run()
     depth = 0
-    return simulate("sim.explore", how, pick, pick, f)
+    return simulate("sim.explore", how, pick_ready, pick, f)
   end
   repeat
     schedules = schedules + 1

@@ -93,6 +93,67 @@ describe("runnel.lite.testing", function()
     assert.matches("lost", message)
   end)
 
+  it("fails by what goes on for ever after the test has ended, and says so", function()
+    local function program()
+      local vim = require "runnel.lite.fake_vim" {}
+      vim.uv.new_timer():start(100, 100, vim.schedule_wrap(function() end))
+    end
+    for _, test in ipairs { testing.simulate(program), testing.explore(program) } do
+      local ok, message = pcall(test)
+      assert.is_false(ok)
+      assert.matches("leak: 1 go block goes on for ever\n  #%d+ [^\n]*: sleeping at [^\n]*fake_vim.lua:%d+", message)
+    end
+    local ok, message = pcall(testing.simulate(function()
+      lite.go(function() while true do lite.yield() end end)
+      lite.go(function() lite.chan():take() end)
+    end))
+    assert.is_false(ok)
+    assert.matches("leak: 2 go blocks go on for ever\n[^\n]*: ready at [^\n]*\n[^\n]*: take on chan", message)
+  end)
+
+  it("lets time pass where a test polls, and tells a livelock where nothing is timed", function()
+    local function polls(poll)
+      return function()
+        local done = false
+        lite.go(function()
+          lite.sleep(3600000)
+          done = true
+        end)
+        while not done do poll() end
+      end
+    end
+    local function read_clock()
+      local till = lite.now() + 3600000
+      while lite.now() < till do end
+    end
+    testing.explore(polls(lite.yield), { schedules = 3 })()
+    testing.explore(read_clock)()
+    for _, program in ipairs { polls(lite.yield), polls(function() lite.sleep(0) end), read_clock } do
+      testing.simulate(program)()
+    end
+    local function livelock()
+      lite.go(function() while true do lite.yield() end end)
+      lite.chan():take()
+    end
+    local TEXT = "livelock: a go block was ready at each of %d+ steps, so none waits for a time\n"
+      .. "go blocks that go on for ever:\n[^\n]*: ready at [^\n]*testing_spec.lua:%d+"
+    for _, test in ipairs { testing.simulate(livelock), testing.explore(livelock) } do
+      local ok, message = pcall(test)
+      assert.is_false(ok)
+      assert.matches(TEXT, message)
+    end
+  end)
+
+  it("limits the steps at one time, and ten times as many in all", function()
+    local function sleeps(n)
+      return function() for _ = 1, n do lite.sleep(1) end end
+    end
+    testing.explore(sleeps(11000))()
+    local ok, message = pcall(testing.explore(sleeps(11000), { steps = 1000 }))
+    assert.is_false(ok)
+    assert.matches("livelock: it has not ended after 10000 steps\n", message)
+  end)
+
   it("keeps the kind of an error that is a table", function()
     local kind = { __tostring = function(err) return err.message end }
     local ok, err = pcall(testing.explore(function() error(setmetatable({ message = "why", more = 5 }, kind)) end))
