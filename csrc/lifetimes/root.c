@@ -161,9 +161,11 @@ static void visit_weak(lua_State *L, Sched *S, int weak) {
   lua_pop(L, 1);
 }
 
-/* Demotes the next strong root if it may be abandoned; in a cycle only if it was parked already in the last one. */
+/* Demotes the next strong root if it may be abandoned; in a cycle only if it was parked already in the last one. Does
+   nothing while a simulation looks for leaks: the collector would hide them. */
 static void visit_strong(lua_State *L, Sched *S, int strong) {
   Roots *r = &S->roots;
+  if (S->world.seeks_leaks) return;
   lua_rawgeti(L, strong, advance(&r->next_strong, r->strong));
   Go *go = (Go *)lua_touserdata(L, -1);
   if (may_be_abandoned(go) && (!r->is_cycle || go->alt.since <= r->last_cycle)) demote(L, S, go);

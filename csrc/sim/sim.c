@@ -282,6 +282,7 @@ bool sim_run(lua_State *L, Sched *S, int at, const SimOptions *options, int64_t 
                               : options->shuffle ? &SHUFFLED
                                                  : &IN_ORDER,
                      .explore = options->explore,
+                     .seeks_leaks = options->leaks,
                      .busy_unit = options->explore ? options->explore->limit / BUSY_UNITS + 1 : BUSY_UNIT,
                      .unhandled_first = 1};
   random_seed(&S->world.random, options->seed);

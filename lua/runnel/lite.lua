@@ -79,7 +79,7 @@ local function new_waiter() return { false, co = false, on = false, next = false
 
 -- A world has a list of what is ready, timers, pending timeouts, and errors that nobody has taken yet. A simulation has
 -- its own, with a virtual time and two functions that choose from 1 to n: choose_ready(n) the go block, choose(n) all
--- else. `living` has its go blocks, and does not keep them.
+-- else. `living` has its go blocks; it keeps them only in a simulation that looks for leaks.
 ---@class runnel.lite.World
 local function new_world()
   return { first = false, last = false, timers = { n = 0 }, waker = 1, seq = 0, pending = {}, untaken = {},
@@ -2545,6 +2545,7 @@ local function simulate(what, opts, choose_ready, choose_any, f, ...)
   world.time, world.choose_ready, world.choose = 0, choose_ready, choose_any
   world.untaken_fail = opts.untaken_fail
   set_limits(opts.steps)
+  if opts.leaks then world.living = {} end -- or the collector would hide leaks
   math.randomseed(opts.seed or 1)
   local ok, is_ok, results = pcall(run_main, what, f, ...)
   local kind = world.is_livelock and "livelock" or world.is_deadlock and "deadlock" or "error"

@@ -93,6 +93,20 @@ describe("runnel.lite.testing", function()
     assert.matches("lost", message)
   end)
 
+  it("fails by a leak also if the collector has run since", function()
+    local function abandons()
+      lite.go(function() lite.chan():take() end)
+      lite.sleep(1)
+      collectgarbage()
+      collectgarbage()
+    end
+    for _, test in ipairs { testing.simulate(abandons), testing.explore(abandons) } do
+      local ok, message = pcall(test)
+      assert.is_false(ok)
+      assert.matches("leak: 1 go block waits for ever", message)
+    end
+  end)
+
   it("fails by what goes on for ever after the test has ended, and says so", function()
     local function program()
       local vim = require "runnel.lite.fake_vim" {}

@@ -803,6 +803,22 @@ describe("leaks = true", function()
     assert.equal(1e6, sim.elapsed())
   end)
 
+  it("finds a go block that nobody can wake, also if the collector has run since", function()
+    local function abandons()
+      rn.go(function() rn.chan():take() end)
+      rn.go(function() rn.alts { rn.chan(), rn.chan() } end)
+      for _ = 1, 5 do
+        rn.sleep(1)
+        collectgarbage()
+      end
+    end
+    local _, err = pcall(sim.run, abandons, { leaks = true })
+    assert.matches("^leak: 2 go blocks wait for ever\n", err)
+    _, err = pcall(sim.explore, abandons)
+    assert.matches("^sim.explore: leak: 2 go blocks wait for ever %(schedule 1%)\n", err)
+    sim.run(abandons)
+  end)
+
   it("ends also if something goes on for ever", function()
     for _, wait in ipairs { function() rn.sleep(1) end, rn.yield } do
       local _, err = pcall(sim.run, function()
