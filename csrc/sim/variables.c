@@ -9,9 +9,13 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "channels/chan_custom.h"
 #include "errors/origin.h"
 
 enum { WORK = 0 };
+
+/* Its address is the key of a table's metatable, or nil, in the copy of the table. */
+static const char META = 0;
 
 /* What a walk does with what it finds. */
 typedef enum Purpose {
@@ -46,11 +50,17 @@ static Walk begin_walk(lua_State *L, Variables *v, Purpose purpose) {
   return w;
 }
 
+/* The channel on top of L, if it has code of the program; else NULL. */
+static const CustomChan *custom_chan(lua_State *L) {
+  const Chan *ch = chan_to(L, -1);
+  return ch ? chan_custom(ch) : NULL;
+}
+
 /* Pops a value, into which the walk looks later if it leads on. */
 static void find(lua_State *L, Walk *w) {
   int type = lua_type(L, -1);
   if (type == LUA_TTHREAD) w->v->is_unsure = true;
-  if (type == LUA_TTABLE || type == LUA_TFUNCTION) lua_rawseti(L, w->work, ++w->n);
+  if (type == LUA_TTABLE || type == LUA_TFUNCTION || custom_chan(L)) lua_rawseti(L, w->work, ++w->n);
   else lua_pop(L, 1);
 }
 
@@ -86,6 +96,7 @@ static void keep(lua_State *L, const Walk *w, size_t i) {
       lua_insert(L, -2);
       lua_rawset(L, -4);
     }
+    if (lua_getmetatable(L, -2)) lua_rawsetp(L, -2, &META);
   }
   lua_rawseti(L, w->kept, key_of(i) + 1);
   lua_pop(L, 1);
@@ -185,6 +196,16 @@ static void look_into_table(lua_State *L, Walk *w) {
   }
 }
 
+/* Whoever uses the channel may run its transducer, exception handler and buffer policy. The library's channels have
+   none. */
+static void look_into_channel(lua_State *L, Walk *w) {
+  for (int i = CHAN_VALUES; i <= CHAN_HANDLER; i++) {
+    if (i == CHAN_VALUES && custom_chan(L)->chan.buf.kind != BUFFER_POLICY) continue;
+    lua_getiuservalue(L, -1, i);
+    find(L, w);
+  }
+}
+
 /* Looks into all that was found, and what that leads to. */
 static void walk(lua_State *L, Walk *w) {
   while (w->n > 0) {
@@ -193,7 +214,8 @@ static void walk(lua_State *L, Walk *w) {
     lua_rawseti(L, w->work, w->n--);
     if (!is_done(L, w, lua_topointer(L, -1))) {
       if (lua_istable(L, -1)) look_into_table(L, w);
-      else look_into_function(L, w);
+      else if (lua_isfunction(L, -1)) look_into_function(L, w);
+      else look_into_channel(L, w);
       if (w->purpose == LEAVE_OUT) { /* what it has left out stays: no other value may get its address */
         lua_pushvalue(L, -1);
         lua_rawseti(L, w->kept, ++w->v->nknown);
@@ -318,7 +340,9 @@ static bool has_changed(lua_State *L, int kept, const Watched *item, size_t i) {
       is_same = lua_rawequal(L, -1, -2);
       lua_pop(L, 2);
     }
-    is_same = is_same && n == item->count;
+    lua_rawgetp(L, top + 2, &META);
+    if (!lua_getmetatable(L, top + 1)) lua_pushnil(L);
+    is_same = is_same && n == item->count && lua_rawequal(L, -1, -2);
   }
   lua_settop(L, top);
   return !is_same;

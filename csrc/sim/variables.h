@@ -1,8 +1,9 @@
 /* variables.h: the variables and tables that go blocks share in a run of a search, beside channels. When a go block
    starts, those are listed that its function and its arguments can reach: upvalues, the tables and functions in them,
-   and so on. It can reach them from then on, and so can the go block that has started it, unless nothing on its stack
-   leads there any more at the end of that step. After each step they are compared with what they were before: a step that
-   has written one touches the turns of all others that can reach it, whether they read it or not.
+   the transducers and policies of channels, and so on. It can reach them from then on, and so can the go block that has
+   started it, unless nothing on its stack leads there any more at the end of that step. After each step they are
+   compared with what they were before: a step that has written one touches the turns of all others that can reach it,
+   whether they read it or not.
 
    What is reached only through globals, modules, values on channels, coroutines or C is not seen. The library's own
    state is left out. */

@@ -246,6 +246,62 @@ describe("sim.explore with share = \"channels\" #heavy", function()
     end)
   end
 
+  -- Each returns a function that notes a number, and one that returns what was noted.
+  local NOTED_BY = {
+    ["transducers"] = function()
+      local log = ""
+      local function note(rf)
+        return function(acc, ...)
+          log = log .. (... or "")
+          return rf(acc, ...)
+        end
+      end
+      local chans = {}
+      for i = 1, 5 do chans[i] = rn.chan(1, note) end
+      return function(i) chans[i]:put(i) end, function() return log end
+    end,
+    ["exception handlers"] = function()
+      local log, chans = "", {}
+      local function fail() return function(_, ...) if ... then error((...), 0) end end end
+      for i = 1, 5 do chans[i] = rn.chan(1, fail, function(err) log = log .. err end) end
+      return function(i) chans[i]:put(i) end, function() return log end
+    end,
+    ["buffer policies"] = function()
+      local log, chans = "", {}
+      local function policy()
+        local values = {}
+        return {
+          full = function() return false end,
+          add = function(_, value)
+            log = log .. value
+            values[#values + 1] = value
+          end,
+          remove = function() return table.remove(values, 1) end,
+          count = function() return #values end,
+        }
+      end
+      for i = 1, 5 do chans[i] = rn.chan(policy()) end
+      return function(i) chans[i]:put(i) end, function() return log end
+    end,
+    ["a metatable that they replace"] = function()
+      local it = setmetatable({}, { __index = { log = "" } })
+      return function(i) setmetatable(it, { __index = { log = it.log .. i } }) end, function() return it.log end
+    end,
+  }
+  for what, make in pairs(NOTED_BY) do
+    it("does not call a program proved whose go blocks share a log by " .. what, function()
+      local ok, message = pcall(search, function()
+        local note, get = make()
+        local blocks = {}
+        for i = 1, 5 do blocks[i] = rn.go(note, i) end
+        for i = 1, 5 do blocks[i]:take() end
+        assert(get() ~= "54321", "wrong")
+      end)
+      assert.is_false(ok)
+      assert.matches("^sim.explore: error: [^\n]*wrong", message)
+    end)
+  end
+
   it("refuses a program whose go blocks share a global, at the caller's line", function()
     local function program()
       rawset(_G, "share_spec_flag", nil)
