@@ -2432,12 +2432,11 @@ local function add_member(s, f, ...)
       if err == nil then err = "a go block of the scope raised nil, or had its coroutine closed" end
       if s.raises and s.reason == s.late and err ~= s.late then
         s.late.message = ("%s; cancelled, it raised: %s"):format(s.late.message, text_of(err))
-        go.is_heard = true
       elseif not s.raises then
         fail(s, err)
-        go.is_heard = true
         if not s.is_cancelled then cancel_all(s, err) end
       end
+      go.is_heard = true -- the error that the scope raises speaks for later ones
     end
     if s.living == 0 then close(s.idle) end
   end
