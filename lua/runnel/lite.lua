@@ -2622,6 +2622,7 @@ function tell(go, how)
   story[#story + 1] = ("%3d   %-14s %s"):format(story.turn, name, text)
 end
 local TOLD = 40 -- lines of a story
+local CAUSES = "; likely causes: state outside of f, the clock, or pairs of a table whose keys are objects"
 local function with_story(run)
   story = { turn = 0, time = 0 }
   run()
@@ -2640,20 +2641,38 @@ function M.sim.explore(f, opts)
   check("sim.explore", "call:", f)
   local o = expect_options(opts, "sim.explore", "leaks", "raise", "schedule", "schedules", "seconds", "steps",
     "untaken")
-  local path, schedules, depth = {}, 0, 0
+  check("sim.explore", "n*:schedules,n*:steps,bool:leaks", o.schedules, o.steps, o.leaks)
+  local is_schedule = type(o.schedule) == "string" and not o.schedule:find "[^%d ]"
+  expect(o.schedule == nil or is_schedule, "sim.explore: schedule",
+    'what a message of sim.explore ends with, as "1 2 1",', describe(o.schedule))
+  expect(o.seconds == nil or type(o.seconds) == "number" and o.seconds >= 0, "sim.explore: seconds",
+    "a number of at least 0", describe(o.seconds))
+  local path, schedules, depth, difference = {}, 0, 0, nil
   local till = o.seconds and os.clock() + o.seconds or huge
-  for number in (o.schedule or ""):gmatch "%d+" do path[#path + 1] = { chosen = tonumber(number), n = huge } end
+  for number in (o.schedule or ""):gmatch "%d+" do path[#path + 1] = { chosen = tonumber(number) } end
+  -- A choice, or the end of a run, differs from the last run, or does not fit the schedule.
+  local function differ(n)
+    difference = difference or { at = depth, n = n, before = path[depth].n or "what the schedule says" }
+  end
   local function pick(n)
     depth = depth + 1
-    if not path[depth] then path[depth] = { chosen = 1, n = n } end
-    return path[depth].chosen <= n and path[depth].chosen or 1
+    local it = path[depth] or { chosen = 1, n = n }
+    path[depth] = it
+    if it.n and it.n ~= n or it.chosen > n then differ(n) end
+    return it.chosen <= n and it.chosen or 1
   end
   -- The last half of the steps at one time is first come, first served: a loop that polls must not keep out the others.
   local function pick_ready(n) return world.busy > world.most / 2 and 1 or pick(n) end
   local how = { leaks = o.leaks ~= false, steps = o.steps or 10000, untaken_fail = o.untaken == nil }
   local function run()
+    local n = #path
     depth = 0
-    return simulate("sim.explore", how, pick_ready, pick, f)
+    local ok, err, kind = simulate("sim.explore", how, pick_ready, pick, f)
+    if depth < n then
+      depth = depth + 1
+      differ "nothing"
+    end
+    return ok, err, kind
   end
   repeat
     schedules = schedules + 1
@@ -2661,11 +2680,23 @@ function M.sim.explore(f, opts)
     if not ok then
       local choices, text = {}, kind .. ": " .. text_of(err):gsub("^deadlock: ", "")
       for i = 1, depth do choices[i] = path[i].chosen end
-      local lines = with_story(run)
+      local fails_again
+      local lines = with_story(function() fails_again = not run() end)
+      if not fails_again then
+        raise("sim.explore: f is not the same in every run: schedule %d fails (%s), and then does not%s", schedules,
+          text, CAUSES)
+      end
       text = ("sim.explore: %s (schedule %d)\n%s\nTo replay: sim.explore(f, { schedule = %q })"):format(
         text, schedules, lines, table.concat(choices, " "))
       if o.raise then o.raise(err, text) end -- runnel.lite.testing keeps what kind of failure it is
       error(text, 0)
+    end
+    if difference and o.schedule then
+      raise("sim.explore: the schedule does not fit f, which has changed: at choice %d there was %s to choose",
+        difference.at, difference.n)
+    elseif difference then
+      raise("sim.explore: f is not the same in every run: at choice %d there was %s to choose, before %s%s",
+        difference.at, difference.n, difference.before, CAUSES)
     end
     if o.schedule then return { schedules = 1, all = false } end
     for i = #path, depth + 1, -1 do path[i] = nil end

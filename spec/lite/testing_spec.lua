@@ -168,6 +168,71 @@ describe("runnel.lite.testing", function()
     assert.matches("livelock: it has not ended after 10000 steps\n", message)
   end)
 
+  it("passes if a go block of a scope raises an error because another one has: the first speaks for it", function()
+    testing.explore(function()
+      local _, err = lite.go(lite.scope, function(s)
+        s:go(function() error("first", 0) end)
+        s:go(function()
+          local _, reason = lite.go(lite.sleep, 1000):take()
+          error(reason, 0)
+        end)
+        s:go(function()
+          pcall(lite.sleep, 1000)
+          error("while it ended", 0)
+        end)
+      end):take()
+      assert.equal("first", err)
+    end)()
+  end)
+
+  it("tells that f is not the same in every run, and what was different", function()
+    local n, is_done
+    local function changes()
+      n = n + 1
+      for _ = 1, n == 1 and 2 or 3 do lite.go(function() lite.yield() end) end
+      lite.sleep(1)
+    end
+    n = 0
+    local ok, message = pcall(testing.explore(changes))
+    assert.is_false(ok)
+    assert.matches("sim.explore: f is not the same in every run: at choice 1 there was 3 to choose, before 2; likely "
+      .. "causes: state outside of f", message)
+    ok, message = pcall(testing.explore(function()
+      for _ = 1, is_done and 0 or 2 do lite.go(function() lite.yield() end) end
+      is_done = true
+      lite.sleep(1)
+    end))
+    assert.is_false(ok)
+    assert.matches("at choice 1 there was nothing to choose, before 2", message)
+    is_done = false
+    ok, message = pcall(testing.explore(function()
+      local was_done = is_done
+      is_done = true
+      assert(was_done, "not yet")
+    end))
+    assert.is_false(ok)
+    assert.matches("schedule 1 fails %(error: [^\n]*not yet%), and then does not", message)
+  end)
+
+  it("checks its options, and that a schedule fits", function()
+    local function f() lite.go(function() end):take() end
+    for _, case in ipairs {
+      { { schedule = "0:51" }, 'schedule: what a message of sim.explore ends with, as "1 2 1", expected, got "0:51"' },
+      { { schedule = 5 }, "schedule: what a message of sim.explore ends with" },
+      { { schedule = "2" }, "the schedule does not fit f, which has changed: at choice 1 there was nothing to choose" },
+      { { schedules = 0 }, "schedules: an integer of at least 1 expected, got 0" },
+      { { schedules = "x" }, 'schedules: an integer of at least 1 expected, got "x"' },
+      { { steps = 0 }, "steps: an integer of at least 1 expected, got 0" },
+      { { seconds = -1 }, "seconds: a number of at least 0 expected, got %-1" },
+      { { leaks = 1 }, "leaks: true or false expected" },
+    } do
+      local ok, message = pcall(function() lite.sim.explore(f, case[1]) end)
+      assert.is_false(ok)
+      assert.matches("^[^\n]*testing_spec.lua:%d+: sim.explore: " .. case[2], message)
+    end
+    assert.is_true(pcall(lite.sim.explore, f, { schedule = "" }))
+  end)
+
   it("keeps the kind of an error that is a table", function()
     local kind = { __tostring = function(err) return err.message end }
     local ok, err = pcall(testing.explore(function() error(setmetatable({ message = "why", more = 5 }, kind)) end))
