@@ -586,7 +586,6 @@ local function text_of(err)
 end
 
 local function report(err, trace, where)
-  if world.untaken_fail then world.failure = world.failure or { err = err } return end
   if on_error and call("an error handler", on_error, err, trace, where) then return end
   io.stderr:write("runnel: error in ", where, ": ", text_of(err), trace and "\n" .. trace or "", "\n")
 end
@@ -2542,7 +2541,10 @@ local function simulate(what, opts, choose_ready, choose_any, f, ...)
   local outer, outer_threads, outer_suspend, seed = world, threads, suspend, random(2147483647)
   world, threads, suspend = new_world(), nil, co_yield
   world.time, world.choose_ready, world.choose = 0, choose_ready, choose_any
-  world.untaken_fail = opts.untaken_fail
+  local handler = on_error
+  if opts.untaken_fail then -- unless f sets a handler of its own
+    on_error = function(err) world.failure = world.failure or { err = err } end
+  end
   set_limits(opts.steps)
   if opts.leaks then world.living = {} end -- or the collector would hide leaks
   math.randomseed(opts.seed or 1)
@@ -2559,6 +2561,7 @@ local function simulate(what, opts, choose_ready, choose_any, f, ...)
   end
   if ok and not world.failure then pcall(report_untaken, huge) end
   if world.failure and is_ok then is_ok, kind, results = false, "error", world.failure.err end
+  if opts.untaken_fail then on_error = handler end
   last_elapsed = world.time
   world, threads, suspend, current, is_driving = outer, outer_threads, outer_suspend, false, false
   go_on()

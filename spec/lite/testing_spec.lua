@@ -233,6 +233,21 @@ describe("runnel.lite.testing", function()
     assert.is_true(pcall(lite.sim.explore, f, { schedule = "" }))
   end)
 
+  it("passes if the test sets rn.on_error for errors that nobody takes, and restores the one before", function()
+    local before = lite.on_error()
+    lite.on_error(before)
+    local heard = 0
+    testing.explore(function()
+      lite.on_error(function() heard = heard + 1 end)
+      lite.go(function() error("lost", 0) end)
+    end)()
+    assert.is_true(heard > 0)
+    local now = lite.on_error()
+    lite.on_error(before)
+    assert.equal(before, now)
+    assert.is_false(pcall(testing.explore(function() lite.go(function() error("lost", 0) end) end)))
+  end)
+
   it("keeps the kind of an error that is a table", function()
     local kind = { __tostring = function(err) return err.message end }
     local ok, err = pcall(testing.explore(function() error(setmetatable({ message = "why", more = 5 }, kind)) end))
