@@ -25,7 +25,7 @@ function M.settimeout(socket, seconds) return socket:settimeout(seconds) end
 ---Each thread may get it again while it holds it. copas.lock.new(seconds)
 ---@param seconds? number how long get waits; 10 by default
 function lock.new(seconds)
-  local self = setmetatable({ free = rn.chan(1), limit = seconds or 10 }, lock)
+  local self = setmetatable({ free = rn.chan(1), limit = seconds or 10, owner = false }, lock)
   self.free:offer(true)
   return self
 end
@@ -33,13 +33,27 @@ end
 ---Returns the seconds that it has waited, or nil and "timeout".
 ---@param seconds? number
 function lock:get(seconds)
-  local began = rn.now()
-  local got = rn.alts({ self.free, rn.timeout((seconds or self.limit) * 1000) }, { priority = true })
+  local thread, began, limit = coroutine.running(), rn.now(), (seconds or self.limit) * 1000
+  if self.owner == thread then
+    self.n = self.n + 1
+    return 0
+  end
+  local got = rn.alts({ self.free, limit < math.huge and rn.timeout(limit) or nil }, { priority = true })
   if not got then return nil, "timeout", (rn.now() - began) / 1000 end
+  self.owner, self.n = thread, 1
   return (rn.now() - began) / 1000
 end
 
-function lock:release() return self.free:offer(true) or false end
+---Others get it when its thread has released it as often as it got it. Returns true, or nil and an error.
+function lock:release()
+  if self.owner ~= coroutine.running() then return nil, "cannot release a lock not owned" end
+  self.n = self.n - 1
+  if self.n == 0 then
+    self.owner = false
+    self.free:offer(true)
+  end
+  return true
+end
 
 M.lock = lock
 

@@ -14,8 +14,9 @@ local MANY = 1000 -- pieces that are on their way
 ---@param j? integer
 function socket:send(data, i, j)
   if self.out:closed() then return nil, "closed", 0 end
-  self.out:put(data:sub(i or 1, j or -1))
-  return j or #data
+  j = j or -1
+  self.out:put(data:sub(i or 1, j))
+  return j < 0 and #data + j + 1 or math.min(j, #data)
 end
 
 -- Waits for more bytes. Returns false, and "closed" or "timeout".
@@ -44,6 +45,7 @@ end
 ---@param pattern? string|integer
 function socket:receive(pattern)
   pattern = pattern or "*l"
+  if self.is_closed then return nil, "closed", "" end
   local data, why
   if type(pattern) == "number" then
     data, why = read_until(self, function(rest) if #rest >= pattern then return pattern, pattern end end)
@@ -65,11 +67,12 @@ function socket:receive(pattern)
   return nil, why, part
 end
 
----@param seconds? number
-function socket:settimeout(seconds) self.limit = seconds and seconds * 1000 end
+---@param seconds? number nil, or less than 0: without a limit
+function socket:settimeout(seconds) self.limit = seconds and seconds >= 0 and seconds * 1000 or nil end
 
----The other end gets what was sent before, and then the end.
+---The other end gets what was sent before, and then the end. This end gets nothing more.
 function socket:close()
+  self.is_closed = true
   self.out:close()
   self.from:close()
   return true
