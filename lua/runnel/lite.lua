@@ -182,7 +182,7 @@ end
 
 -- Ask the host to call rn.step soon, or when the deadline has passed. It may do so while a function of the program
 -- handles events: in a go block, where what runs the go blocks goes on; or in a callback, which has to end first.
-local kick, arm
+local kick, arm, armed
 do
 local function step_if_possible()
   if is_driving then return end
@@ -198,10 +198,10 @@ function kick()
   end)
 end
 function arm(deadline)
-  if not host.after or host.armed and host.armed <= deadline then return end
-  host.armed = deadline
+  if not host.after or armed and armed <= deadline then return end
+  armed = deadline
   host.after(max(0, deadline - host.now()), function()
-    if host.armed == deadline then host.armed = nil end
+    if armed == deadline then armed = nil end
     step_if_possible()
   end)
 end
@@ -1122,10 +1122,10 @@ local function run_next()
   end_block(go, false, nil, how, trace)
 end
 
+do
 -- * When no go block is ready, the scheduler waits until the next timer is due; a simulation jumps there. [runnel]
 -- * A timeout on which nothing waits is not waited for: when nothing else can come, nobody is left who could begin to
 --   wait on it. [runnel]
-do
 local function is_ready() return not not world.first end
 -- Returns false if nothing is timed, and nothing can come.
 local function wait_for_turn(is_awaited)
@@ -1721,6 +1721,7 @@ function M.host(given)
   }
   threads, suspend = given.spawn and given or nil, given.spawn and park_thread or co_yield
   if not host.schedule and not threads then host.sleep = host.sleep or wait_in_loop end
+  armed = nil
   go_on()
   return M
 end
