@@ -331,6 +331,15 @@ local function first_timer()
   end
   return timer
 end
+-- A timer that is withdrawn stays in the heap. After as many as half of it, it is made anew: a sorted list is a heap.
+local function withdraw_timer(timer)
+  local timers, kept = world.timers, {}
+  timer.withdrawn, timers.n_withdrawn = true, (timers.n_withdrawn or 0) + 1
+  if timers.n_withdrawn < 100 or timers.n_withdrawn < timers.n / 2 then return end
+  for i = 1, timers.n do if not timers[i].withdrawn then kept[#kept + 1] = timers[i] end end
+  table.sort(kept, is_before)
+  kept.n, world.timers = #kept, kept
+end
 
 -- Whether a timer can wake anybody: not if it is a timeout's on which nothing waits.
 local function wakes(timer)
@@ -816,7 +825,9 @@ end
 
 local function withdraw(go)
   local on = go.on
-  if on.deadline then on.withdrawn, go.on = true, false else commit(on.is_alts and on[1] or go) end
+  if not on.deadline then return commit(on.is_alts and on[1] or go) end
+  go.on = false
+  withdraw_timer(on)
 end
 
 -- * Outside any go block an operation runs the go blocks until it completes. If nothing can complete it, that is a
@@ -2514,7 +2525,7 @@ function M.scope(f, opts)
       if failures > 1 then error(s.reason, 0) end
     end
   end
-  if timer then timer.withdrawn = true end
+  if timer and timer.go.on then withdraw(timer.go) end
   if last and go then last.is_told, go.on = true, last end
   if s.raises then error(s.reason, 0) end
   if s.results then return unpack(s.results, 1, s.results.n) end

@@ -75,6 +75,41 @@ describe("the host of runnel.lite", function()
     assert.is_true(slept >= 40 and slept <= 80, slept)
   end)
 
+  it("has few timers that were withdrawn, however far the others are", function()
+    local rn, time = fresh(), 0
+    rn.host { now = function() return time end, sleep = function(ms) time = time + ms end }
+    local function used()
+      collectgarbage()
+      collectgarbage()
+      return collectgarbage "count"
+    end
+    rn.run(function()
+      rn.go(function() rn.sleep(600000) end)
+      local woken = {}
+      for i = 1, 300 do -- which stay
+        rn.go(function()
+          rn.sleep(i % 7 * 1000 + i)
+          woken[#woken + 1] = i % 7 * 1000 + i
+        end)
+      end
+      rn.yield()
+      local before = used()
+      for _ = 1, 5000 do
+        rn.scope(function() end, { timeout = 3600000 })
+        local sleeper = rn.go(function() rn.sleep(3600000) end)
+        rn.yield()
+        rn.cancel(sleeper)
+        rn.yield()
+      end
+      assert.is_true(used() - before < 500, used() - before)
+      rn.sleep(10000)
+      assert.equal(300, #woken)
+      local sorted = { table.unpack(woken) }
+      table.sort(sorted)
+      assert.same(sorted, woken)
+    end)
+  end)
+
   it("runs go blocks by schedule and after", function()
     local rn, loop, seen = fresh(), new_loop(), {}
     rn.host(loop)
