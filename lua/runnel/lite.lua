@@ -292,7 +292,7 @@ local function check_can_sleep(what)
     .. "a go block (rn.go)", what)
 end
 
--- A coroutine runs one go block after another. It leaves the results of the last in `returned`.
+-- A coroutine runs one go block after another. It leaves the results of the last in `returned`. A thousand are kept.
 local DONE, idle, n_idle, returned, returned_err = {}, {}, 0, nil, nil
 local function loop(body_of_a_go_block)
   while true do
@@ -1118,8 +1118,8 @@ local function run_next()
   if story then tell(go, how) end
   if how == DONE then
     local value, err = returned, returned_err
-    n_idle, returned, returned_err = n_idle + 1, nil, nil
-    idle[n_idle] = co
+    returned, returned_err = nil, nil
+    if n_idle < 1000 then n_idle, idle[n_idle + 1] = n_idle + 1, co end
     return end_block(go, true, value, err)
   elseif ok then
     how = how == DIES and go.on.reason or YIELDED

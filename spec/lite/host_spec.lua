@@ -75,14 +75,27 @@ describe("the host of runnel.lite", function()
     assert.is_true(slept >= 40 and slept <= 80, slept)
   end)
 
+  local function used() -- KB
+    collectgarbage()
+    collectgarbage()
+    return collectgarbage "count"
+  end
+
+  it("keeps few coroutines after many go blocks at once", function()
+    local rn = fresh()
+    local before = used()
+    for _ = 1, 20000 do rn.go(rn.yield) end
+    rn.run()
+    assert.is_true(used() - before < 3000, used() - before)
+    local n = 0
+    for _ = 1, 2000 do rn.go(function() n = n + 1 end) end
+    rn.run()
+    assert.equal(2000, n)
+  end)
+
   it("has few timers that were withdrawn, however far the others are", function()
     local rn, time = fresh(), 0
     rn.host { now = function() return time end, sleep = function(ms) time = time + ms end }
-    local function used()
-      collectgarbage()
-      collectgarbage()
-      return collectgarbage "count"
-    end
     rn.run(function()
       rn.go(function() rn.sleep(600000) end)
       local woken = {}
