@@ -2365,7 +2365,8 @@ local function pmap(what, is_ordered, n, f, from, opts)
   local window = opts.window or n < 1e6 and n * 16 or n -- more would be no integer
   check_window(what, window, n)
   local to = new_out(opts.buffer, what .. ": buffer")
-  local it = { n = n, window = is_ordered and window or n, to = to, closes = true, is_ordered = is_ordered,
+  local has_window = is_ordered and n > 1 -- one job at a time needs none to stay in order
+  local it = { n = n, window = has_window and window or n, to = to, closes = true, is_ordered = is_ordered,
     from = from, next = not M.is_chan(from) and iterator(from, what) or nil }
   local function cancel_later(number, reason)
     for i = number + 1, it.n_begun do

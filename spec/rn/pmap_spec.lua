@@ -936,6 +936,19 @@ describe("pmap", function()
     end
   end)
 
+  it("does one job at a time no further ahead than its reader, whatever the window", stage.sim(function()
+    for _, window in ipairs { false, 1, 5 } do
+      local started = 0
+      local results = rn.pmap(1, function(value)
+        started = started + 1
+        return value
+      end, { 1, 2, 3, 4, 5 }, { window = window or nil })
+      rn.sleep(1)
+      assert.equal(1, started)
+      assert.same({ 1, 2, 3, 4, 5 }, results:list())
+    end
+  end))
+
   it("lets a window of jobs run ahead of a slow one", stage.sim(function()
     for window = 3, 9 do
       local job, start = jobs(function(v) return v == 1 and 1000 or 1 end), sim.elapsed()
