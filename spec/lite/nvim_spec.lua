@@ -96,6 +96,30 @@ describe("runnel.lite in Neovim", function()
     ]])
   end)
 
+  it_in_nvim("gives the changes of a buffer also after a reload, and refuses one that is not loaded", function()
+    dir:write("file.txt", "a\nb\n")
+    assert.equal("0 1 3\n0 4 1 false\n0 1 1\n2 of 2 refused\n", nvim [[
+      local nvim, rn = ...
+      vim.cmd "edit file.txt"
+      local ch = nvim.changes(0)
+      vim.api.nvim_buf_set_lines(0, 0, 1, false, { "x", "y", "z" })
+      say(unpack(ch:poll()))
+      vim.fn.writefile({ "new" }, "file.txt")
+      vim.cmd "edit!"
+      local change = ch:take() or {}
+      change[4] = ch:closed()
+      say(unpack(change))
+      vim.api.nvim_buf_set_lines(0, 0, 1, false, { "newer" })
+      say(unpack(ch:poll()))
+      local n = 0
+      for _, buffer in ipairs { vim.fn.bufadd "other.txt", 9999 } do
+        local ok, err = pcall(function() return (nvim.changes(buffer)) end)
+        if not ok and err:find "^spec.lua:%d+: changes: no buffer %d+ is loaded" then n = n + 1 end
+      end
+      say(n, "of 2 refused")
+    ]])
+  end)
+
   it_in_nvim("gives the changes of a buffer, and ends with it", function()
     assert.equal("0 1 2\n0 1 1\nclosed nil true\n", nvim [[
       local nvim, rn = ...

@@ -95,17 +95,36 @@ function M.events(names, opts, ch)
   return ch
 end
 
----Changes of a buffer: { first, last, new_last } of nvim_buf_attach's on_lines. Closes with the buffer; closing it ends
----it. By default it keeps the newest change only.
+---Changes of a buffer: { first, last, new_last } of nvim_buf_attach's on_lines; a reload (:edit!) changes all lines.
+---Closes with the buffer; closing it ends it. By default it keeps the newest change only.
 ---@param buffer integer
 ---@param ch? runnel.Channel<any>
 ---@return runnel.Channel<integer[]>
 function M.changes(buffer, ch)
+  if buffer == 0 then buffer = vim.api.nvim_get_current_buf() end
+  if not vim.api.nvim_buf_is_loaded(buffer) then
+    error(("changes: no buffer %d is loaded; for a file that is not shown, call vim.fn.bufload"):format(buffer), 2)
+  end
   ch = ch or rn.chan(rn.sliding_buffer(1))
-  vim.api.nvim_buf_attach(buffer, false, {
-    on_lines = function(_, _, _, first, last, new_last) return ch:offer { first, last, new_last } == false end,
-    on_detach = function() ch:close() end,
-  })
+  local n
+  local function attach()
+    n = vim.api.nvim_buf_line_count(buffer)
+    vim.api.nvim_buf_attach(buffer, false, {
+      on_lines = function(_, _, _, first, last, new_last)
+        n = n + new_last - last
+        return ch:offer { first, last, new_last } == false
+      end,
+      -- Neovim detaches for a reload, too.
+      on_detach = vim.schedule_wrap(function()
+        if ch:closed() then return end
+        if not vim.api.nvim_buf_is_loaded(buffer) then return ch:close() end
+        local before = n
+        attach()
+        ch:offer { 0, before, n }
+      end),
+    })
+  end
+  attach()
   return ch
 end
 
