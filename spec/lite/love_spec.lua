@@ -165,3 +165,44 @@ describe("runnel.lite in LÖVE #ci", function()
     assert.equal("Three seconds are over\n", run("", "20"))
   end)
 end)
+
+describe("host.events of LÖVE", function()
+  -- The host with a LÖVE that has nothing but a clock and callbacks.
+  local function host_of(love)
+    local lite = assert(loadfile "lua/runnel/lite.lua")("runnel.lite")
+    love.timer = { getTime = os.clock }
+    local env = setmetatable({ love = love, require = function() return lite end }, { __index = _G })
+    return assert(loadfile("lua/runnel/lite/love.lua", "t", env))()
+  end
+
+  it("costs nothing for channels that were closed", function()
+    local love, calls = { keypressed = function() return "the program's own" end }, 0
+    local host = host_of(love)
+    for _ = 1, 1000 do host.events("keypressed"):close() end
+    debug.sethook(function() calls = calls + 1 end, "c")
+    local result = love.keypressed "a"
+    debug.sethook()
+    assert.equal("the program's own", result)
+    assert.is_true(calls < 20, calls)
+  end)
+
+  it("gives each channel its own list, also when the program sets another callback", function()
+    local love, seen = {}, {}
+    local host = host_of(love)
+    local first, second = host.events "keypressed", host.events "keypressed"
+    love.keypressed "a"
+    local before = love.keypressed
+    function love.keypressed(key)
+      seen[#seen + 1] = key
+      before(key)
+    end
+    local third = host.events "keypressed"
+    second:close()
+    love.keypressed "b"
+    assert.same({ { "a" }, { "b" } }, { first:poll(), first:poll() })
+    assert.same({ "a" }, second:poll())
+    assert.is_nil(second:poll())
+    assert.same({ "b" }, third:poll())
+    assert.same({ "b" }, seen)
+  end)
+end)

@@ -12,6 +12,7 @@ rn.host { now = function() return love.timer.getTime() * 1000 end }
 local M = { rn = rn }
 
 local frame = rn.promise_chan() -- of the next frame
+local heard = {} -- by the name of a callback: what is called in its place, and the channels that get its calls
 local pumps = {} -- functions that bring what has come to love.thread's channels
 
 ---Call it in love.update: runs go blocks for at most `ms` (4 by default), and goes on in the next frame.
@@ -41,11 +42,20 @@ function M.next_frame() return frame end
 ---@return runnel.Channel<table>
 function M.events(name, ch)
   ch = ch or rn.chan(rn.sliding_buffer(64))
-  local before = love[name]
-  love[name] = function(...)
-    if not ch:closed() then ch:offer { ... } end
-    if before then return before(...) end
+  local chans = heard[name]
+  if not chans or love[name] ~= chans.callback then -- the program may have set another one
+    chans = {}
+    local before = love[name]
+    function chans.callback(...)
+      for i = #chans, 1, -1 do chans[i]:offer { ... } end
+      if before then return before(...) end
+    end
+    heard[name], love[name] = chans, chans.callback
   end
+  for i = #chans, 1, -1 do
+    if chans[i]:closed() then table.remove(chans, i) end
+  end
+  chans[#chans + 1] = ch
   return ch
 end
 
