@@ -53,6 +53,17 @@ local OPTIONS = { faults = true, latency = check.kinds.ms(0), delays = true, pro
 
 -- ---- hosts ----
 
+-- A new host's name. An address, and "localhost", would not lead to the host, and "" is every address.
+local function check_name(world, name, what)
+  check.string(name, "the name of a host", what, 4)
+  check.no_zero(name, what .. ": the name", 4)
+  if world.by_name[name] then error(("%s: there is a host %q already"):format(what, name), 3) end
+  if name == "" or name == "localhost" or name:find "^%d+%.%d+%.%d+%.%d+$" or name:find ":" then
+    error(("%s: the name of a host expected, got %q, which means another one; write a name such as \"server\"")
+      :format(what, name), 3)
+  end
+end
+
 ---@return string
 function World:new_address()
   self.addresses = self.addresses + 1
@@ -79,11 +90,9 @@ local HOST_OPTIONS = { restart = check.kinds.ms(0), skew = check.kinds.ms(-syste
 ---@return runnel.sim.Host host
 function World:host(name, f, opts)
   sign.own(self, "world", "host")
-  check.string(name, "the name of a host", "host")
-  check.no_zero(name, "host: the name")
+  check_name(self, name, "host")
   if type(f) == "string" then check.no_zero(f, "host: the path of the program") else check.callable(f, "host") end
   check.options(opts, HOST_OPTIONS, "host")
-  if self.by_name[name] then error(("host: there is a host %q already"):format(name), 2) end
   local number = self:new_number(name)
   local host = hosts.new(self, name, number, f, opts and opts.restart, opts and opts.skew or 0, 3)
   self.hosts[#self.hosts + 1], self.groups[number] = host, host
@@ -118,11 +127,9 @@ local NATS_OPTIONS = { restart = check.kinds.ms(0), max_payload = check.kinds.in
 ---@return runnel.sim.Host host
 function World:nats(name, opts)
   sign.own(self, "world", "nats")
-  check.string(name, "the name of a host", "nats")
-  check.no_zero(name, "nats: the name")
+  check_name(self, name, "nats")
   check.options(opts, NATS_OPTIONS, "nats")
   opts = opts or {}
-  if self.by_name[name] then error(("nats: there is a host %q already"):format(name), 2) end
   local max_payload = opts.max_payload or 1 << 20
   local servers = require "runnel.sim.nats.nats_server"
   local kept = servers.disk(self, opts.sync_interval or 0)
@@ -208,6 +215,7 @@ end
 function World:partition(a, b)
   sign.own(self, "world", "partition")
   local x, y = check_hosts(self, a, b, "partition")
+  if x == y then error(("partition: two hosts expected, got %s twice"):format(x.name), 2) end
   self.cuts[pair(x, y)] = self.cuts[pair(x, y)] or core.chan()
   self:tell { what = ("%s and %s: cut off from each other"):format(x.name, y.name) }
   for _, handle in ipairs(x.handles) do
