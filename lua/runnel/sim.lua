@@ -24,7 +24,7 @@ local sim = {}
 
 local last_elapsed = 0
 
-local MOST_NUMBERS = 1 << 30
+local MOST_NUMBERS = (1 << 30) - 1
 
 -- Returns or raises the result of `run`, after the core has run the simulation or has refused to.
 local function finish(a, b, accepted, ok, elapsed, ...)
@@ -83,11 +83,12 @@ end
 
 ---A choice of a simulation: of the search in sim.explore, at random by the seed in sim.run. For faults that a test
 ---injects, as in `if sim.choose(2) == 2 then rn.cancel(worker) end`.
----@param n integer how many there are
+---@param n integer how many there are, at most 2^30 - 1
 ---@return integer 1 to n
 function sim.choose(n)
   check.integer(n, 1, "sim.choose: how many there are")
-  local chosen = internal.explore.choose(math.min(n, MOST_NUMBERS))
+  if n > MOST_NUMBERS then error(("sim.choose: how many there are: at most %d, got %d"):format(MOST_NUMBERS, n), 2) end
+  local chosen = internal.explore.choose(n)
   if not chosen then error("sim.choose: there is nothing to choose outside a simulation", 2) end
   return chosen
 end
@@ -127,7 +128,7 @@ local function check_explore(opts)
   local seconds = is_set and tonumber(environment) or opts.seconds or 1
   if is_set and not tonumber(environment) then refuse("RUNNEL_EXPLORE_SECONDS", "a number", environment) end
   if type(seconds) ~= "number" or not (seconds >= 0 and seconds < math.huge) then
-    refuse("seconds", "a number of at least 0", seconds)
+    refuse(is_set and "RUNNEL_EXPLORE_SECONDS" or "seconds", "a number of at least 0", seconds)
   end
   local steps = opts.steps or 10000
   if math.type(steps) ~= "integer" or steps < 1 or steps > MOST_NUMBERS then

@@ -554,6 +554,8 @@ At the end:
       assert.equal(one, (stage.script(program:format "1000", "RUNNEL_EXPLORE_SECONDS=0")))
       assert.matches("sim.explore: RUNNEL_EXPLORE_SECONDS: a number expected, got \"soon\"",
         (stage.script(program:format "1", "RUNNEL_EXPLORE_SECONDS=soon")))
+      assert.matches("sim.explore: RUNNEL_EXPLORE_SECONDS: a number of at least 0 expected, got %-1",
+        (stage.script(program:format "1", "RUNNEL_EXPLORE_SECONDS=-1")))
     end)
 
     it("steps: longer runs are given up, which is counted, and then it is never all", function()
@@ -773,6 +775,10 @@ describe("sim.choose", function()
     local _, err = pcall(sim.run, function() sim.choose(0) end)
     assert.matches("^spec/sim/explore_spec.lua:%d+: sim.choose: how many there are: an integer of at least 1 expected, "
       .. "got 0", err)
+    _, err = pcall(sim.run, function() sim.choose(1 << 30) end)
+    assert.matches("^spec/sim/explore_spec.lua:%d+: sim.choose: how many there are: at most 1073741823, got 1073741824",
+      err)
+    assert.is_true(sim.run(function() return sim.choose((1 << 30) - 1) end) >= 1)
     _, err = pcall(function() sim.choose(2) end)
     assert.matches("^spec/sim/explore_spec.lua:%d+: sim.choose: there is nothing to choose outside a simulation", err)
   end)

@@ -326,7 +326,8 @@ end
 ---@class runnel.Explored
 ---@field schedules integer how many were run; or, of all, how many there are
 ---@field all boolean whether the program has no other schedule
----@field given_up? integer how many of them were given up, since they took more steps than the option `steps` allows
+---@field given_up? integer how many of them were given up, since they took more steps than the option `steps` allows;
+---or the last one, since the time was over
 local Explored = {}
 
 function Explored:__tostring()
