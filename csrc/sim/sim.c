@@ -36,7 +36,7 @@ static uint32_t explore_operation(Sched *S, uint32_t n) { return explore_choose(
 /* Protected: () raises the deadlock of a simulation. */
 static int raise_deadlock(lua_State *L) {
   lua_pushnil(L); /* without a description of the waiting operation */
-  return inspect_raise_deadlock(L, "sim.run");
+  return inspect_raise_deadlock(L, sched_self(L)->world.explore ? "sim.explore" : "sim.run");
 }
 
 /* Its address is the registry's key of the function of sim_set_at_rest. */

@@ -422,6 +422,18 @@ At the end:
       end
     end)
 
+    it("an error of the program that begins as one of the core", function()
+      for _, own in ipairs { "leak: of water", "deadlock: mine", "livelock: none" } do
+        assert.matches("^sim.explore: error: " .. own, message(function() error(own, 0) end))
+      end
+    end)
+
+    it("sim.explore in a deadlock, also to f", function()
+      local err
+      sim.explore(function() err = select(2, pcall(function() rn.chan():take() end)) end)
+      assert.matches("^deadlock: sim.explore would wait for ever", err)
+    end)
+
     it("a fault that it injects", function()
       local text = message(function()
         local function read() return sim.choose(3) < 3 and "text" or nil, "no such file" end

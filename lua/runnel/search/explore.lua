@@ -71,12 +71,17 @@ local function not_the_same(...)
   error(setmetatable({ message = message }, NotTheSame), 0)
 end
 
-local KINDS = { deadlock = true, leak = true, livelock = true }
+-- How the core's errors begin; one of the program may begin with such a word.
+local KINDS = {
+  deadlock = "^deadlock: [^\n]* would wait for ever", leak = "^leak: %d+ go blocks? ", livelock = "^livelock: a",
+}
 
 -- What kind of failure an error is.
 local function kind_of(err)
-  local word = type(err) == "string" and err:match "^(%l+): "
-  return KINDS[word] and word or "error"
+  for kind, pattern in pairs(KINDS) do
+    if type(err) == "string" and err:find(pattern) then return kind end
+  end
+  return "error"
 end
 
 -- Runs f once. Returns nil on success, "long" if the run was given up, "asleep" if that was since it is equivalent to
