@@ -79,8 +79,16 @@ local function fake_vim()
     if watching[buffer] then watching[buffer].on_lines(nil, nil, nil, 0, 1, #lines) end
   end
   function api.nvim_buf_attach(buffer, _, handlers) watching[buffer] = handlers end
-  function api.nvim_buf_delete(buffer) watching[buffer].on_detach() end
+  function api.nvim_buf_is_loaded(buffer) return buffers[buffer] ~= nil end
+  function api.nvim_buf_line_count(buffer) return #buffers[buffer] end
+  function api.nvim_buf_delete(buffer)
+    buffers[buffer] = nil
+    watching[buffer].on_detach()
+  end
   local vim = { api = api, uv = fake_uv(), schedule = function(f) rn.go(f) end, cmd = nothing, log = { levels = {} } }
+  function vim.schedule_wrap(f)
+    return function(...) rn.go(f, ...) end
+  end
   vim.bo = setmetatable({}, { __index = function() return {} end })
   vim.notify = print
   _G.unpack = table.unpack -- Neovim has LuaJIT
