@@ -2702,8 +2702,9 @@ function M.sim.explore(f, opts)
         raise("sim.explore: f is not the same in every run: schedule %d fails (%s), and then does not%s", schedules,
           text, CAUSES)
       end
-      text = ("sim.explore: %s (schedule %d)\n%s\nTo replay: sim.explore(f, { schedule = %q })"):format(
-        text, schedules, lines, table.concat(choices, " "))
+      text = ("sim.explore: %s (schedule %d)\n%s\nTo replay: sim.explore(f, { schedule = %q%s%s })"):format(
+        text, schedules, lines, table.concat(choices, " "), o.leaks == false and ", leaks = false" or "",
+        o.steps and ", steps = " .. o.steps or "")
       if o.raise then o.raise(err, text) end -- runnel.lite.testing keeps what kind of failure it is
       error(text, 0)
     end
