@@ -107,6 +107,12 @@ describe("runnel.lite.testing", function()
     end
   end)
 
+  it("names in a replay the options with which it has failed", function()
+    local ok, message = pcall(testing.explore(function() error "why" end, { leaks = false, steps = 50 }))
+    assert.is_false(ok)
+    assert.matches('{ schedule = "", leaks = false, steps = 50 }', message, 1, true)
+  end)
+
   it("fails by what goes on for ever after the test has ended, and says so", function()
     local function program()
       local vim = require "runnel.lite.fake_vim" {}
@@ -365,6 +371,14 @@ describe("the fakes of runnel.lite", function()
       lite.sleep(100)
       assert.same({ "first 0", "second 0", "timer 10", "ls 20", "timer 20", "timer 30", "deferred 30" }, seen)
       assert.equal(15, killed)
+      local began = lite.now()
+      assert.same({ code = 0, stdout = "ls" }, vim.system({ "ls" }):wait())
+      assert.equal(20, lite.now() - began)
+      assert.equal(124, vim.system({ "ls" }, { timeout = 5 }):wait().code)
+      assert.equal(25, lite.now() - began)
+      local late = vim.system({ "ls" }):wait(10)
+      assert.same({ 124, 9 }, { late.code, late.signal })
+      assert.equal(35, lite.now() - began)
       vim.notify "told"
       assert.same({ "told" }, vim.messages)
       assert.equal("/", vim.fn.getcwd())

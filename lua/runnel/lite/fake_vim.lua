@@ -38,16 +38,30 @@ function timer:is_closing() return self.is_closed or false end
 -- A process: `answer(command, opts)` returns what it gives, and after how many ms.
 local function start_process(answer, command, opts, on_exit)
   local result, ms = answer(command, opts)
-  local killed, ended = rn.promise_chan():name "kill", false
+  if opts.timeout and opts.timeout < (ms or 0) then
+    result, ms = { code = 124, signal = 15, stdout = "", stderr = "" }, opts.timeout
+  end
+  local killed, ended, results = rn.promise_chan():name "kill", false, rn.promise_chan():name "result"
   rn.go(function()
     local signal, from = rn.alts({ killed, rn.timeout(ms or 0) }, { priority = true })
     ended = true
-    if on_exit then on_exit(from == killed and { code = 0, signal = signal, stdout = "", stderr = "" } or result) end
+    if from == killed then result = { code = 0, signal = signal, stdout = "", stderr = "" } end
+    results:offer(result)
+    if on_exit then on_exit(result) end
   end)
-  return {
-    kill = function(_, signal) killed:offer(type(signal) == "number" and signal or signal == "sigkill" and 9 or 15) end,
-    is_closing = function() return ended end,
-  }
+  local process = {}
+  function process.kill(_, signal)
+    killed:offer(type(signal) == "number" and signal or signal == "sigkill" and 9 or 15)
+  end
+  function process.is_closing() return ended end
+  function process.wait(_, limit)
+    local it = rn.alts({ results, limit and rn.timeout(limit) }, { priority = true })
+    if it then return it end
+    process:kill "sigkill"
+    it = results:take()
+    return { code = 124, signal = it.signal, stdout = it.stdout, stderr = it.stderr }
+  end
+  return process
 end
 
 ---@param fields? table
