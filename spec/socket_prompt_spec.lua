@@ -157,7 +157,7 @@ describe("runnel.prompt", function()
     local before = debug.getmetatable(_G)
     finally(function() debug.setmetatable(_G, before) end)
     local other = uv_stage.path()
-    local plain <close> = assert(prompt.listen(other))
+    local plain <close> = assert(prompt.listen(other)) -- luacheck: ignore 211
     local client = connect(other)
     debug.setmetatable(_G, { __index = function(_, name) error("no global " .. name, 2) end })
     assert.matches("^%[1%]:1: no global nope\n", client.say "nope")
