@@ -1879,10 +1879,13 @@ local function put_open(ch, value)
   return i == 2
 end
 
+-- The library has taken an error of a channel, and nobody can take it from the library.
+local function keep_alone(err, from) keep_error(err, from.trace, from.where or label(from), {}) end
+
 -- Closes `to`, if there is one, with an error that came from `from`: whoever takes it from `to` has taken it.
 local function pass(to, err, from)
   if err ~= nil and not from.was_reported then
-    if not to or to.is_closed then return report(err, nil, label(from)) end
+    if not to or to.is_closed then return keep_alone(err, from) end
     keep_error(err, from.trace, from.where or label(from), to)
   end
   if to then
@@ -1931,7 +1934,7 @@ function M.merge(chs, buffer)
     while #ops > 1 do
       local value, ch, err, i = alts(ops)
       if i == 1 or value ~= nil and not put_open(out, value) then return end
-      if err ~= nil and reason ~= nil then report(err, nil, label(ch)) end
+      if err ~= nil and reason ~= nil then keep_alone(err, ch) end
       if err ~= nil and reason == nil then reason, culprit = err, ch end
       if value == nil then table.remove(ops, i) end
     end

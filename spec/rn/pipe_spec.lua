@@ -232,6 +232,26 @@ describe("merge", function()
     assert.same({}, stage.others())
   end))
 
+  it("reports the other errors, and that of a pipe that closes nothing, as those that nobody takes", function()
+    local seen = {}
+    local before = rn.on_error(function(err) seen[#seen + 1] = ("%s at %d"):format(err, rn.now()) end)
+    require("runnel.sim").run(function()
+      local a, b, c = rn.chan(), rn.chan(), rn.chan()
+      local out, to = rn.merge { a, b }, rn.chan()
+      rn.pipe(c, to, false)
+      a:close "first"
+      rn.sleep(10)
+      b:close "second"
+      c:close "third"
+      assert.same({ nil, "first" }, { out:take() })
+      rn.sleep(4000)
+      assert.same({}, seen)
+      rn.sleep(4000)
+    end)
+    rn.on_error(before)
+    assert.same({ "second at 5010", "third at 5010" }, seen)
+  end)
+
   it("closes with the first error, when all have closed", stage.sim(function()
     local a, b, c = rn.chan(), rn.chan(), rn.chan()
     local out = rn.merge { a, b, c }
