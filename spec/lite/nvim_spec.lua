@@ -150,6 +150,20 @@ describe("runnel.lite in Neovim", function()
     ]])
   end)
 
+  it_in_nvim("ends an autocommand with its next event where it cannot delete it, in a callback of vim.uv", function()
+    assert.equal("1\n0\n", nvim [[
+      local nvim, rn = ...
+      local function count() return #vim.api.nvim_get_autocmds { event = "User" } end
+      vim.api.nvim_del_autocmd = function() error "E5560: it must not be called in a fast event context" end
+      local events = nvim.events("User", { pattern = "*" })
+      events:close()
+      rn.sleep(5)
+      say(count())
+      vim.cmd "doautocmd User Hello"
+      say(count())
+    ]])
+  end)
+
   it_in_nvim("gives the lines of a command, reads no faster than they are taken, and kills it", function()
     assert.equal("a b nil sh: status 3\ny y\ntrue\nnosuchcommand: ENOENT: no such file or directory\n", nvim [[
       local nvim, rn = ...

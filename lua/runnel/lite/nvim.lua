@@ -89,7 +89,7 @@ end
 function M.events(names, opts, ch)
   ch = ch or rn.chan(rn.sliding_buffer(1))
   local id = vim.api.nvim_create_autocmd(names, vim.tbl_extend("force", opts or {}, {
-    callback = function(event) ch:offer(event) end,
+    callback = function(event) return ch:offer(event) == false end, -- true deletes it
   }))
   ch:done():take_async(function() pcall(vim.api.nvim_del_autocmd, id) end)
   return ch
