@@ -176,14 +176,15 @@ describe("a run of a store", function()
     it("refuses what is no name and no channel, at the program's line", function()
       local problems = {}
       local orders = store:runs("order", function(run)
-        for i, what in ipairs { {}, { 17 }, { "" }, 17, "", { "a", false }, "\1" } do
+        for i, what in ipairs { {}, { 17 }, { "" }, 17, "", { "a", false }, "\1",
+          { "a", timeout = 1 }, { "a", nil, "b" } } do
           local _, err = pcall(function() run:wait(what) end)
           problems[i] = tostring(err)
         end
       end)
       assert(orders:start "17"):result()
       for i, pattern in ipairs { "got an empty table", "got a number", "not empty", "got a number", "not empty",
-        "got a boolean", "is a text" } do
+        "got a boolean", "is a text", '"timeout" is no index', "3 is no index" } do
         assert.matches("run_waits_spec.lua:%d+: wait: .*" .. pattern, problems[i])
       end
     end)

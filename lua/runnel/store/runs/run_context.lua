@@ -43,6 +43,12 @@ local function check_ports(what)
     if not core.is_chan(port) then table_of.check_signal(port, "wait", 4) end
     key[i] = core.is_chan(port) and "a channel" or port
   end
+  for at in pairs(what) do
+    if not key[at] then
+      error(("wait: %s is no index of the list of names of signals and of channels (options are a table of their own)")
+        :format(check.describe(at)), 3)
+    end
+  end
   if not key[1] then error("wait: a list of names of signals and of channels expected, got an empty table", 3) end
   return table.move(what, 1, #key, 1, {}), key
 end
