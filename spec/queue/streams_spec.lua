@@ -98,6 +98,11 @@ for _, at in ipairs(places) do
       local all = assert(place.owner:sink "orders")
       raises("^put: .*say which subject", function() all:put "a" end)
       raises("^put: id: a string expected, got 7", function() sink:put("a", { id = 7 }) end)
+      for _, id in ipairs { "", "a\n" } do
+        raises("^put: id: a string without control characters, not empty, expected, got \"", function()
+          sink:put("a", { id = id })
+        end)
+      end
     end))
 
     it("refuses subjects that no server would take, at the program's line, and stores nothing", within(function(place)

@@ -122,7 +122,8 @@ function Sink:put(value, opts)
   opts = opts or {}
   local id, priority = opts.id, opts.priority
   if id ~= nil and (type(id) ~= "string" or id == "" or id:find "[%c]") then
-    error("put: id: a string expected, got " .. check.describe(id), 2)
+    local which = type(id) == "string" and "without control characters, not empty, " or ""
+    error(("put: id: a string %sexpected, got %s"):format(which, check.describe(id)), 2)
   end
   if priority ~= nil and not (math.type(priority) == "integer" and priority >= 0 and priority <= 9) then
     error("put: priority: an integer from 0 to 9 expected, got " .. check.describe(priority), 2)
