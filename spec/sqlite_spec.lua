@@ -154,6 +154,8 @@ describe("runnel.sqlite", function()
       raises("a statement of SQL expected, got nothing", function() db:exec() end)
       raises("near \"selekt\": syntax error", function() db:one "selekt 1" end)
       raises("db:transaction", function() db:exec "/* no */ BEGIN" end)
+      assert.is_true(#raises("near .*%.%.%., in: ", function() db:exec(("x"):rep(100000)) end) < 1500)
+      assert.is_true(#raises("near .*%.%.%., in: ", function() db:exec(("ä"):rep(100000)) end) < 1500)
     end)
 
     it("return rows of their own from insert ... returning", function()

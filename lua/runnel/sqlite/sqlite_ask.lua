@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local lib = require "runnel.sqlite.core"
+local short = require "runnel.internal.short"
 local thread = require "runnel.sqlite.sim_thread"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.sqlite.sqlite_values"
@@ -18,11 +19,18 @@ local asking = {}
 
 local BUSY <const>, MISUSE <const> = 5, 21
 
--- A statement for a message: on one line, not too long.
-local function shown(sql)
+-- The longest statement in a message, and the longest text of SQLite, which may have the statement in it; in bytes.
+local STATEMENT <const>, TEXT <const> = 200, 1000
+
+---A statement for a message: on one line, not too long.
+---@param sql string
+---@return string
+function asking.shown(sql)
   sql = sql:gsub("%s+", " "):gsub("^ ", "")
-  return #sql > 200 and sql:sub(1, 200) .. "..." or sql
+  return short.cut(sql, STATEMENT)
 end
+
+local shown = asking.shown
 
 ---The message for an error of SQLite.
 ---@param db runnel.sqlite.Database
@@ -36,7 +44,7 @@ function asking.message(db, what, sql, text, code)
   if is_late then
     text = ("another connection has held a lock for more than %d ms (option busy_timeout)"):format(db.busy)
   end
-  text = ("%s: %s: %s%s"):format(what, db.path, text, sql and ", in: " .. shown(sql) or "")
+  text = ("%s: %s: %s%s"):format(what, db.path, short.cut(text, TEXT), sql and ", in: " .. shown(sql) or "")
   return is_late and timed_out.new(text) or text
 end
 

@@ -130,7 +130,7 @@ local function fill(tx, job, sql, source, before)
     if is_channel then row, err = take(source) else row, err = source() end
     if row == nil and err ~= nil then
       local text = ("exec: %s: the %s of rows has failed: %s, in: %s"):format(tx.db.path,
-        is_channel and "channel" or "iterator", internal.error_text(err), sql)
+        is_channel and "channel" or "iterator", internal.error_text(err), asking.shown(sql))
       timed_out.raise(timed_out.with_text(err, text))
     end
     if row == nil then return count, false end
