@@ -207,6 +207,11 @@ describe("runnel.sqlite, a statement for many rows", function()
     raises("exec: rows: a list, a channel or an iterator of rows expected, got a thread", function()
       db:exec(INSERT, { rows = coroutine.create(print) })
     end)
+    for _, iterate in ipairs { pairs, ipairs } do
+      raises("exec: rows: this iterator needs what pairs and ipairs return beside it: pass the list itself", function()
+        db:exec(INSERT, { rows = iterate { { 1, 2 } } })
+      end)
+    end
     raises('rows: value "rows": got a table', function() db:rows("select :rows", { rows = {} }) end)
     assert.equal(1, (db:exec("insert into t(b) values (:rows)", { rows = "a value" })))
   end)

@@ -24,6 +24,9 @@ local PIECE <const>, TURN <const> = 128 * 1024, 64 * 1024
 
 -- ---- arguments ----
 
+-- What is left of `rows = pairs(list)` and `rows = ipairs(list)`.
+local NEEDS_STATE <const> = { [next] = true, [(ipairs {})] = true }
+
 ---Whether rows come one by one: from a channel, or from an iterator.
 ---@param list any
 ---@return boolean
@@ -40,6 +43,9 @@ function rows.of(...)
   if is_value then return nil end
   if type(list) ~= "table" and not rows.is_stream(list) then
     raise("exec: rows: a list, a channel or an iterator of rows expected, got " .. check.article(list))
+  end
+  if NEEDS_STATE[list] then
+    raise "exec: rows: this iterator needs what pairs and ipairs return beside it: pass the list itself"
   end
   for name in pairs(opts) do
     if name ~= "rows" then
