@@ -117,6 +117,18 @@ describe("req:websocket", function()
       assert.equal(101, (status_of(open, { Origin = "https://app.example" })))
       assert.equal(101, (status_of(open, { Origin = "https://b.example:8443" })))
       assert.equal(403, (status_of(open, { Origin = "https://b.example" })))
+      for status, pairs_of in pairs {
+        [101] = { { "x:80", "http://x" }, { "x", "http://X" }, { "x:443", "https://x" },
+          { "[::1]:80", "http://[::1]" } },
+        [403] = { { "x:80", "https://x" }, { "x:443", "http://x" }, { "x:8080", "http://x" },
+          { "[::80]", "http://[:" } },
+      } do
+        for _, pair in ipairs(pairs_of) do
+          assert.equal(status, (status_of(server, { Host = pair[1], Origin = pair[2] })), pair[1] .. " " .. pair[2])
+        end
+      end
+      local port <close> = serve(echo, { origins = { "https://app.example:443" } })
+      assert.equal(101, (status_of(port, { Origin = "https://app.example" })))
       local any <close> = serve(echo, { origins = { "*" } })
       assert.equal(101, (status_of(any, { Origin = "null" })))
     end)

@@ -23,14 +23,24 @@ local function read_options(opts, level)
   return opts, options.read(opts, "websocket", level + 1)
 end
 
+local DEFAULT <const> = { http = ":80$", https = ":443$" }
+
+-- An origin without the port that it has by default: a browser leaves that out, but a proxy, or who lists it, may not.
+local function plain(origin)
+  origin = origin:lower()
+  local port = DEFAULT[origin:match "^(https?)://"]
+  return port and origin:gsub(port, "") or origin
+end
+
 -- Whether a page of an origin may connect: the server's own host, or a listed origin. Only browsers send an origin.
 local function is_welcome(origin, host, origins)
   if not origin then return true end
+  local asked = plain(origin)
   for _, listed in ipairs(origins or {}) do
-    if listed == "*" or listed:lower() == origin:lower() then return true end
+    if listed == "*" or plain(listed) == asked then return true end
   end
-  local own = origin:match "^https?://([^/]+)$"
-  return own ~= nil and host ~= nil and own:lower() == host:lower()
+  local scheme = asked:match "^(https?://)[^/]+$"
+  return scheme ~= nil and host ~= nil and plain(scheme .. host) == asked
 end
 
 -- The first of the server's subprotocols that the client has offered.
