@@ -155,6 +155,7 @@ typedef struct Job {
   bool is_many;             /* its statement runs once for each of its rows, in place of once for `values` */
   Bytes many;               /* its rows, packed: many.c. Freed with the job, so that it can run again */
   size_t nrows;             /* their number */
+  size_t nopen;             /* how many of the first ones may be of either form: they are packed as named ones */
   lua_Integer before;       /* how many rows the earlier jobs of the same call had; for messages */
   Bytes names;              /* of the values in the rows, each ended by a zero byte */
   int32_t nnames;           /* their number */

@@ -157,15 +157,24 @@ static Packed add_named(lua_State *L, Job *job, size_t start) {
   return PACKED;
 }
 
-/* Sets the form of the job's rows, by the first one that is not empty: they have names unless it has an index. (So what
-   table.pack makes of nothing counts as a row with the name `n`, like a row of a query with that column.) */
+/* Whether the key and the value on the stack are a list's length. */
+static bool is_length(lua_State *L) {
+  bool is_n = lua_type(L, KEY) == LUA_TSTRING && strcmp(lua_tostring(L, KEY), "n") == 0;
+  return is_n && lua_isinteger(L, VALUE) && lua_tointeger(L, VALUE) >= 0;
+}
+
+/* Sets the form of the job's rows, by the first one that tells it: they have names unless it has an index. What
+   table.pack makes of nils only tells nothing, since it may be a row with the name `n`, as one of a query. Neither does
+   an empty table. */
 static void set_form(lua_State *L, Job *job) {
   lua_pushnil(L);
   while (job->form != ROWS_LIST && lua_next(L, ROW)) {
-    job->form = lua_type(L, KEY) == LUA_TNUMBER ? ROWS_LIST : ROWS_NAMED;
+    if (lua_type(L, KEY) == LUA_TNUMBER) job->form = ROWS_LIST;
+    else if (!is_length(L)) job->form = ROWS_NAMED;
     lua_settop(L, KEY);
   }
   lua_settop(L, ROW);
+  if (job->form == ROWS_ANY) job->nopen = job->nrows + 1;
 }
 
 /* Adds the row at ROW. If it is wrong, the key with the wrong value is at KEY, unless the top is below. */
@@ -178,7 +187,7 @@ static Packed add_row(lua_State *L, Job *job) {
   if (is_blob) return WRONG;
   if (job->form == ROWS_ANY) set_form(L, job);
   if (!bytes_add(&job->many, &width, sizeof width)) return NO_MEMORY;
-  return job->form == ROWS_NAMED ? add_named(L, job, start) : add_list(L, job, start);
+  return job->form == ROWS_LIST ? add_list(L, job, start) : add_named(L, job, start);
 }
 
 int many_add(lua_State *L) {

@@ -242,7 +242,7 @@ static int *match_names(Job *job, sqlite3_stmt *stmt, int n) {
   int *match = (int *)calloc((size_t)job->nnames + (size_t)n + 1, sizeof *match);
   const char *name = bytes_first(&job->names);
   if (!match) job_fail(job, SQLITE_NOMEM, NULL);
-  for (int i = 0; match && i < job->nnames; i++, name += strlen(name) + 1) {
+  for (int i = 0; job->form == ROWS_NAMED && match && i < job->nnames; i++, name += strlen(name) + 1) {
     int *place = &match[i];
     for (int parameter = 1; parameter <= n; parameter++) {
       if (!has_name(stmt, parameter, name)) continue;
@@ -255,6 +255,18 @@ static int *match_names(Job *job, sqlite3_stmt *stmt, int n) {
     match = NULL;
   }
   return match;
+}
+
+/* Binds the next packed row, which has at most the length of a list of nils. Returns SQLite's code. */
+static int bind_nils(Job *job, sqlite3_stmt *stmt, int n, const char **at) {
+  int32_t width, number;
+  (void)take(at, &width, sizeof width);
+  job->nvalues = 0;
+  if (width) {
+    (void)take(at, &number, sizeof number);
+    job->nvalues = (size_t)take_value(at).integer;
+  }
+  return job->nvalues == (size_t)n ? sqlite3_clear_bindings(stmt) : refuse(job, n);
 }
 
 /* Binds the next packed row. `match`: of match_names. Returns SQLite's code. */
@@ -290,12 +302,15 @@ static void blame_row(Job *job, size_t row) {
 static int run_rows(Database *db, Job *job, sqlite3_stmt *stmt) {
   const char *at = bytes_first(&job->many);
   int n = sqlite3_bind_parameter_count(stmt), code = SQLITE_OK;
-  if (job->form == ROWS_ANY && !nameless(stmt, n)) job->form = ROWS_NAMED; /* all rows are empty tables */
+  if (job->form == ROWS_ANY) job->form = nameless(stmt, n) ? ROWS_LIST : ROWS_NAMED;
   int *match = match_names(job, stmt, n);
   if (!match) return job->code;
   for (size_t row = 1; row <= job->nrows && code == SQLITE_OK; row++) {
     int before = sqlite3_total_changes(db->connection);
-    code = connection_stops(db) ? SQLITE_INTERRUPT : bind_row(job, stmt, n, match, &at);
+    bool is_open = row <= job->nopen && job->form == ROWS_LIST;
+    code = connection_stops(db) ? SQLITE_INTERRUPT
+           : is_open            ? bind_nils(job, stmt, n, &at)
+                                : bind_row(job, stmt, n, match, &at);
     if (code != SQLITE_OK && job->code == SQLITE_OK) job_fail(job, code, sqlite3_errstr(code));
     if (code == SQLITE_OK) code = step_all(db, job, stmt, true);
     if (code != SQLITE_OK) blame_row(job, row);

@@ -110,6 +110,25 @@ describe("runnel.sqlite, a statement for many rows", function()
         end)
       end)
 
+      it("has rows that table.pack makes of nils, also as the first ones, and those that have a name n", function()
+        local pack = table.pack
+        db:exec "create table p(a, b)"
+        db:exec("insert into p values (?, ?)", { rows = given { pack(nil, nil), pack("Ada", 36), pack(nil, nil) } })
+        db:exec("insert into p values (?, ?)", { rows = given { pack(nil, nil), pack(nil, nil) } })
+        assert.same({ {}, { a = "Ada", b = 36 }, {}, {}, {} }, db:rows "select * from p")
+        db:exec "delete from p"
+        db:exec("insert into p values (:n, :b)", { rows = given { { n = 1 }, {}, { n = 2, b = 3 } } })
+        assert.same({ { a = 1 }, {}, { a = 2, b = 3 } }, db:rows "select * from p")
+        db:exec("insert into p values (:n, 7)", { rows = given { { n = 1 }, { n = 5 } } })
+        assert.equal(6, db:one("select sum(a) as n from p where b = 7").n)
+        raises("row 2: 1 value for 2 parameters", function()
+          db:exec("insert into p values (?, ?)", { rows = given { pack(nil, nil), pack(nil), { 1, 2 } } })
+        end)
+        raises("row 2: 0 values for 2 parameters", function()
+          db:exec("insert into p values (?, ?)", { rows = given { pack(nil, nil), {}, { 1, 2 } } })
+        end)
+      end)
+
       it("is refused for names beside a ?", function()
         raises("parameter 1 is a %?, but the values have names", function()
           db:exec("insert into t values (?, :b)", { rows = given { { b = 1 } } })
