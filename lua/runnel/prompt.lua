@@ -13,6 +13,7 @@ local check = require "runnel.internal.check"
 local commands = require "runnel.prompt.commands"
 local describe = require "runnel.prompt.describe"
 local hint = require "runnel.prompt.hint"
+local loop = require "runnel.uv.loop"
 local pretty = require "runnel.prompt.pretty"
 local reach = require "runnel.prompt.reach"
 local session = require "runnel.prompt.session"
@@ -90,6 +91,7 @@ local running = setmetatable({}, { __mode = "k" })
 local function has_gone(conn)
   local handle = conn.handle
   if not handle then return true end
+  loop.ignore_sigpipe()
   local _, _, name = handle:try_write ""
   return name == "EPIPE" or name == "ECONNRESET"
 end

@@ -109,6 +109,15 @@ describe(PAGE, function()
     assert.equal("line 1\n141\n", result.out, result.err)
     result = run([[
       local rn, uv = require "runnel", require "runnel.uv"
+      assert(uv.run { "true" })
+      local p = uv.spawn { "echo", "read" }
+      assert(p.stdout:take() == "read\n" and p.exit:take())
+      local clients, port = assert(uv.listen("127.0.0.1", 0))
+      assert(uv.connect("127.0.0.1", port))
+    ]] .. write, "{ RUNNEL; echo $? >status; } | head -n 1; cat status")
+    assert.equal("line 1\n141\n", result.out, result.err)
+    result = run([[
+      local rn, uv = require "runnel", require "runnel.uv"
       local clients, port = assert(uv.listen("127.0.0.1", 0))
       assert(uv.connect("127.0.0.1", port)):write "x"
     ]] .. write, "{ RUNNEL; echo $? >status; } | head -n 1; cat status")

@@ -267,7 +267,7 @@ end
 local sigpipe
 
 ---Makes a write to a pipe or socket without a reader fail, instead of SIGPIPE killing the program. This lasts until the
----program ends, so it is called only when the program makes a stream.
+---program ends, so it is called only when the program writes to one.
 function loop.ignore_sigpipe()
   if current.world or sigpipe and not sigpipe:is_closing() then return end
   sigpipe = uv.new_signal()

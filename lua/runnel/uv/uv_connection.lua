@@ -89,6 +89,7 @@ end
 ---@return string? err
 function connection.secure(conn, context, late)
   local pending <close> = connection.attempt(conn)
+  loop.ignore_sigpipe() -- a session writes, whatever the program does
   local session, err = require("runnel.internal.tls_options").native.session(context, conn.host)
   local text, ended, is_late
   if session then

@@ -388,10 +388,9 @@ local stream = { Stream = Stream, refuse = writing.refuse }
 ---@param one_way? boolean the handle closes when reading ends, or when writing ends
 ---@return runnel.uv.Stream
 function stream.new(handle, name, one_way)
-  loop.ignore_sigpipe()
   local self = setmetatable({
     handle = handle, name = name, one_way = one_way, reading = false, dropped = 0, unsent = 0, over = false,
-    is_shared = false,
+    is_shared = false, has_written = false,
     -- Makes room for later fields.
     input = nil, slot = nil, held = nil, ahead = nil, output = nil, ended = nil, source_error = nil,
   }, Stream)

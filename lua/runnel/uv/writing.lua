@@ -18,6 +18,7 @@ local PRIORITY = { priority = true }
 ---@field label? string the name of its channels, if it differs from the name in messages
 ---@field input? runnel.Channel<string> the chunks that are read
 ---@field output? runnel.Channel<any> the values to write
+---@field has_written? boolean
 ---@field stopped? runnel.Channel<any> closes when nothing more can be written; made together with `output`
 ---@field ended? string why nothing more can be written
 ---@field source_error? any the error with which `output` closed, or the error of an invalid value on it
@@ -74,6 +75,10 @@ function Writing:write(data)
     data = tostring(data)
   end
   if self.ended or not self.handle then return false, self.ended end
+  if not self.has_written then
+    self.has_written = true
+    loop.ignore_sigpipe()
+  end
   if self.session and data ~= "" then
     local bytes, why = self.session:send(data)
     if not bytes then return failed(self, why) end
