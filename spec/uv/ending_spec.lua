@@ -64,6 +64,7 @@ describe("the end of a program", function()
     { "SIGQUIT ends it", "get 'sigquit'", only = "lua5.4" }, -- runnel prints what waits, and goes on
     { "SIGUSR1 ends it", "get 'sigusr1'" },
     { "SIGALRM ends it", "get 'sigalrm'" },
+    { "SIGPIPE ends it", "get 'sigpipe'" },
     { "SIGXFSZ ends it", "get 'sigxfsz'" },
     { "SIGTERM ends it while it computes", "luv.kill(luv.os_getpid(), 'sigterm') while true do end" },
     { "SIGTERM ends it after it was caught", [[
