@@ -1412,6 +1412,24 @@ describe("rn.threads", function()
       .. "more\n", output)
   end)
 
+  it("names the job that a pool which is closed by rn.exit waits for", function()
+    local output = stage.script [[
+      local rn = require "runnel"
+      require("runnel.threads.pool").patience = 100
+      local told = rn.shared_chan()
+      local pool <close> = rn.threads(2, function(told)
+        told:put(true)
+        local begun = os.time()
+        repeat until os.time() > begun + 1
+      end)
+      rn.go(pool, told)
+      told:take()
+      rn.exit(3)
+    ]]
+    assert.matches("^runnel: threads [^\n]*:4: closing the pool has waited 0.1 s for jobs that have not ended:\n"
+      .. "  thread %d of 2: job 1, value chan: [^\n]*\n", output)
+  end)
+
   it("raises for a function that threads cannot call, when it is made", function()
     local up = 1
     raises("^threads: the function uses 'up'", function() rn.threads(1, function() return up end) end)

@@ -286,13 +286,14 @@ local pools = { patience = 5000, made = 0, living = setmetatable({}, { __mode = 
 local function report_slow(pool)
   core.rename "close of a pool"
   sleep(pools.patience)
-  local lines = {}
+  local lines, doing = {}, {}
   for _, entry in ipairs(core.ps()) do
-    for i, block in ipairs(pool.blocks) do
-      if entry.result == block then
-        lines[#lines + 1] = ("\n  thread %d of %d (%s): %s"):format(i, #pool.blocks, entries.doing(entry, true),
-          describe_job(pool, internal.job_of(block)))
-      end
+    if entry.result then doing[entry.result] = (" (%s)"):format(entries.doing(entry, true)) end
+  end
+  for i, block in ipairs(pool.blocks) do
+    if not pool.results[i]:closed() then
+      lines[#lines + 1] = ("\n  thread %d of %d%s: %s"):format(i, #pool.blocks, doing[block] or "",
+        describe_job(pool, internal.job_of(block)))
     end
   end
   io.stderr:write(("runnel: %s: closing the pool has waited %s s for jobs that have not ended:%s\n"):format(
