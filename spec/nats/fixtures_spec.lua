@@ -103,12 +103,13 @@ for _, version in ipairs(fixtures()) do
         letter = letter_of "checker"
         assert.same({ "message", { number = 1 }, "no order", "orders", "red" },
           { letter.kind, letter.value, letter.error, letter.from, letter.headers.Colour })
+        assert.same({ 1, 0 }, { conn:dead("orders/checker"):count(), (conn:dead("work/checker"):count()) })
         local seen = rn.chan(5)
         local stage <close> = assert(conn:stage("orders", 1, function(order, m) -- luacheck: ignore 211
           seen:put(order.number .. " " .. m.headers.Colour)
         end, nil, { name = "checker", encoding = "json", drain_on_term = false }))
         assert.equal("1 red", seen:take()) -- its time has passed
-        assert(conn:dead "checker":replay(letter.sequence))
+        assert(conn:queue("orders/checker"):dead():replay(letter.sequence))
         assert.equal("1 red", seen:take())
       end)
     end)

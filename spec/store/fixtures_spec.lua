@@ -86,6 +86,8 @@ for _, version in ipairs(fixtures()) do
       patience.wait_for(function() return store:stream("work"):stats().messages == 1 end) -- the one of a later time
       local letters = assert(store:dead "checker":list())
       assert.equal(5, #letters)
+      assert.same(letters, store:queue("orders/checker"):dead():list())
+      assert.same({}, store:dead("work/checker"):list())
       assert.matches("order 1 is wrong", letters[1].error)
       local checked = rn.chan(1)
       assert(store:stage("orders", 1, function(order) checked:put(order.number) end, nil, { name = "checker" }))
