@@ -73,12 +73,13 @@ end
 
 -- How the core's errors begin; one of the program may begin with such a word.
 local KINDS = {
-  deadlock = "^deadlock: [^\n]* would wait for ever", leak = "^leak: %d+ go blocks? ", livelock = "^livelock: a",
+  ["^deadlock: [^\n]* would wait for ever"] = "deadlock", ["^livelock: a"] = "livelock",
+  ["^leak: %d+ go blocks? "] = "leak", ["^leak: the program of host "] = "leak",
 }
 
 -- What kind of failure an error is.
 local function kind_of(err)
-  for kind, pattern in pairs(KINDS) do
+  for pattern, kind in pairs(KINDS) do
     if type(err) == "string" and err:find(pattern) then return kind end
   end
   return "error"

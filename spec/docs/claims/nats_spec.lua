@@ -247,7 +247,7 @@ describe("the documents say of remote stages", function()
     end)
   end)
 
-  claim("A job that raises an error is tried `tries` times, 1 by default.", function()
+  claim("A job that raises an error, or returns nil and one, is tried `tries` times, 1 by default.", function()
     with_conn(function(conn, other)
       local calls = 0
       local worker = other:serve("f", 3, function()

@@ -272,7 +272,7 @@ describe("the documents say of streams in a store", function()
       end)
     end)
 
-  claim("it has raised `tries` times (5) | `ex_handler(err, value)` is called, and its result stored", function()
+  claim("it has failed so `tries` times (5) | `ex_handler(err, value)` is called, and its result stored", function()
     with_store(function(store)
       assert(store:stream "orders")
       assert(store:stream "results")

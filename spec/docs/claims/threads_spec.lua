@@ -75,7 +75,7 @@ describe("the documents say of threads", function()
     assert.matches("^function", err)
   end)
 
-  claim("If a pool is closed while a pipeline still calls it, those calls raise errors.", function()
+  claim("If a pool is closed while a pipeline still calls it, those calls raise errors, which are reported", function()
     local pool = rn.threads(1, function(v) return v end)
     pool:drain()
     local results = rn.pmap(2, pool, { 1, 2 })
