@@ -562,9 +562,14 @@ os.exit(0)
           tx:exec "create table u(a)"
           for i = 1, 5 do assert(not pcall(stores.open, "work.db", { busy_timeout = 1 })) end
         end)
-        rn.sleep(20)
-        assert(count "fd" < fds + 5, "descriptors are left") -- SQLite opens the log later, and may keep the file
-        assert(count "task" == tasks, "threads are left")
+        local tries = 0
+        repeat -- until the threads have ended
+          tries = tries + 1
+          rn.sleep(20)
+          local fds_now, tasks_now = count "fd", count "task"
+          local are_gone = fds_now < fds + 5 and tasks_now == tasks -- SQLite opens the log later, and may keep the file
+          assert(are_gone or tries < 500, ("left: %d descriptors, %d threads"):format(fds_now - fds, tasks_now - tasks))
+        until are_gone
         local held, opened = {}, {}
         while true do
           local file = io.open "/dev/null"
@@ -579,7 +584,8 @@ os.exit(0)
         end
       ]])
       local got = process.run(dir.path, "ulimit -n 60; " .. process.runnel .. " open.lua")
-      assert.same({ "", 0 }, { got.err, got.status })
+      local errors = got.err:gsub("runnel: a transaction of work.db waits [^\n]*\n", "") -- on a busy machine
+      assert.same({ "", 0 }, { errors, got.status })
       assert.is_true(tonumber(got.out) <= 10)
     end)
 
