@@ -37,7 +37,7 @@ return {
   { "csrc/blocks/go_close.c", "if (BEFORE_LUA_5_4_4 || UNLIKELY(!lua_checkstack(co", "1T", never = FULL_STACK },
   { "csrc/blocks/park.c", "if (UNLIKELY(alt->shared) && status != LUA_OK", "1T 2T 3T", seldom = ANOTHER_THREAD },
   { "csrc/blocks/park.c", "if (n && k && alt != &S->outside) {", "1T 2T 3T 3F", seldom = ANOTHER_THREAD },
-  { "csrc/blocks/sched.c", "if (shared_wait_spin(S, ns) ||", "3T 4T", seldom = ANOTHER_THREAD },
+  { "csrc/blocks/sched.c", "if (is_last && !driver_alive(L)) return;", "1T 2T", seldom = ANOTHER_THREAD },
   { "csrc/blocks/sched.c", "bool is_over = S->stop ||", "1T 2T 3T 3F", seldom = ANOTHER_THREAD },
   { "csrc/blocks/sched.c", "if (S->world.ready.first || shared_wait_has_news(S)) return 0;", "2T",
     seldom = ANOTHER_THREAD },

@@ -154,12 +154,11 @@ bool timer_wakes(const Heap *heap, uint32_t i) {
   return ch->waiting[TAKES] || ch->waiting[PUTS];
 }
 
-/* Looks at the first timer, where it has found one before, and then from the end: the newest are there, on which
-   something waits most often. So a program with thousands of timeouts that it has forgotten seldom pays for them. */
+/* Looks where it has found one before, and then from the end: the newest are there, on which something waits most
+   often. So a program with thousands of timeouts that it has forgotten seldom pays for them. */
 bool timer_can_wake(World *w) {
   const Heap *heap = &w->heap;
-  if (!heap->count) return false;
-  if (timer_wakes(heap, 0) || (w->waker < heap->count && timer_wakes(heap, w->waker))) return true;
+  if (w->waker < heap->count && timer_wakes(heap, w->waker)) return true;
   for (uint32_t i = heap->count; i-- > 0;) {
     if (!timer_wakes(heap, i)) continue;
     w->waker = i;

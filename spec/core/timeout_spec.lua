@@ -256,6 +256,7 @@ describe("timeout", function()
       end
       closes_later(function(late, over) rn.go(function() over:close(late:take()) end) end)
       closes_later(function(late, over) rn.go(function() over:close((rn.alts { rn.chan(), late })) end) end)
+      closes_later(function(late, over) rn.onto_chan(late, { 1 }):done():take_async(function() over:close() end) end)
       closes_later(function(late, over) late:take_async(function() over:close() end) end)
       closes_later(function(late, over) late:done():take_async(function() over:close() end) end)
       closes_later(function(late, over) rn.pipe(late, over) end)
