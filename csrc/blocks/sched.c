@@ -114,8 +114,8 @@ static int64_t next_deadline(const Sched *S) {
   return first && first->deadline < until ? first->deadline : until;
 }
 
-/* Whether nothing can come any more: no timer that wakes anybody, and no event, unless `is_stuck`. Most programs have
-   a sleep or a waiting take that is due first, so that the driver is not asked. */
+/* Whether nothing can come any more: no timer that has an effect, and no event, unless `is_stuck`. In most programs the
+   first timer has an effect, so that the driver is not asked. */
 static bool is_idle(lua_State *L, Sched *S, bool is_stuck) {
   World *w = &S->world;
   if (w->heap.count && timer_wakes(&w->heap, 0)) return false;

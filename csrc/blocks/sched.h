@@ -4,7 +4,7 @@
 
 #include "core/state.h"
 
-/* Runs until nothing is ready, no timer can wake anybody and the driver expects no event. Or, unless `awaited` is NULL,
+/* Runs until nothing is ready, no timer has an effect and the driver expects no event. Or, unless `awaited` is NULL,
    until that go block has ended, and then returns true: its results are on top of its coroutine, which the caller must
    keep alive; or it has ALT_RAISE, and its error is on the mailbox. Raises what the driver raises. */
 bool sched_run(lua_State *L, Sched *S, Go *awaited);

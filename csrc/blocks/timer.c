@@ -146,7 +146,7 @@ static void fire_timeout(lua_State *L, Timer *timer) {
   lua_settop(L, table - 1);
 }
 
-/* ---- who is woken ---- */
+/* ---- timers that have an effect ---- */
 
 bool timer_wakes(const Heap *heap, uint32_t i) {
   if (!(heap->entries[i].timer & 1)) return true;

@@ -24,11 +24,12 @@ void timer_push_timeout(lua_State *L, Sched *S, int64_t ns);
 /* Wakes the sleepers, closes the timeouts and makes the calls that are due at `now`. Does not raise. */
 void timer_fire_due(lua_State *L, Sched *S, int64_t now);
 
-/* Whether the timer at place `i` of the heap can wake anybody: not if it is a timeout's on which nothing waits. */
+/* Whether the timer at place `i` of the heap has an effect when it is due. A timeout on which nothing waits has
+   none. */
 bool timer_wakes(const Heap *heap, uint32_t i);
 
-/* Whether any timer of the heap can. Asked when nothing else can wake anybody: then nobody is left who could begin to
-   wait on one of the other timeouts, so it is as if they were not there. */
+/* Whether any timer of the heap has. Asked when no go block is ready and no event can come: then nothing can begin to
+   wait on the other timeouts any more, so they do not count. */
 bool timer_can_wake(World *w);
 
 #endif

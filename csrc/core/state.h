@@ -87,7 +87,7 @@ typedef struct World {
   const Link *turned;  /* a go block there, or not any more: it has just let the others run (lua/turn.h). Or NULL */
   const struct SimRules *rules; /* of a simulation (sim_rules.h), else NULL */
   struct Explore *explore;      /* what makes the choices of a search (sim/explore.h), or NULL */
-  bool seeks_leaks;   /* at its end it looks for leaks: until then its go blocks are kept, whoever can reach them */
+  bool seeks_leaks;   /* its end looks for leaks: until then go blocks are kept, even if nothing can reach them */
   int64_t steps_ns;   /* what the steps of `explore` add to the time of a trace, since virtual time stands still */
   uint32_t busy;      /* steps of a simulation since time has jumped to busy_since, or has passed (sim/busy.h) */
   uint32_t busy_unit; /* of steps: BUSY_UNIT, or a part of the limit of a search's run */

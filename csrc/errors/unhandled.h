@@ -13,8 +13,8 @@
    unhandled error from then on. Functions of the library that take an error and close another channel with it pass it
    on: then it must be taken from that channel.
 
-   A go block that dies may close other channels with its error, by its to-be-closed variables. Then whoever takes the
-   error, from any of these or from the result channel, has taken it (ATTR_ALSO).
+   A go block that dies may close other channels with its error, by its to-be-closed variables. Then a take from
+   any of these, or from the result channel, takes it (ATTR_ALSO).
 
    CHAN_ERROR_KNOWN keeps an error from being reported twice. It is set on a channel that is closed, or about to be,
    with an error that has been in the list already, for this channel or another one; or with the error of a cancelled go

@@ -196,7 +196,7 @@ static void look_into_table(lua_State *L, Walk *w) {
   }
 }
 
-/* Whoever uses the channel may run its transducer, exception handler and buffer policy. The library's channels have
+/* An operation on the channel may run its transducer, exception handler and buffer policy. The library's channels have
    none. */
 static void look_into_channel(lua_State *L, Walk *w) {
   for (int i = CHAN_VALUES; i <= CHAN_HANDLER; i++) {

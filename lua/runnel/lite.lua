@@ -292,7 +292,8 @@ local function check_can_sleep(what)
     .. "a go block (rn.go)", what)
 end
 
--- A coroutine runs one go block after another. It leaves the results of the last in `returned`. A thousand are kept.
+-- A coroutine runs one go block after another. It leaves the results of the last in `returned`. At most 1,000
+-- idle ones are kept.
 local DONE, idle, n_idle, returned, returned_err = {}, {}, 0, nil, nil
 local function loop(body_of_a_go_block)
   while true do
@@ -341,12 +342,12 @@ local function withdraw_timer(timer)
   kept.n, world.timers = #kept, kept
 end
 
--- Whether a timer can wake anybody: not if it is a timeout's on which nothing waits.
+-- Whether a timer has an effect when it is due. A timeout on which nothing waits has none.
 local function wakes(timer)
   local ch = timer.ch
   return not timer.withdrawn and (not ch or ch.takes and ch.takes.first or ch.puts and ch.puts.first)
 end
--- The next timer, if any can wake somebody. Looks where it has found one before, and then from the end: the newest are
+-- The next timer, if any has an effect. Looks where it has found one before, and then from the end: the newest are
 -- there, on which something waits most often.
 local function next_timer()
   local timers, first, n = world.timers, first_timer(), world.waker
@@ -1135,8 +1136,8 @@ end
 
 do
 -- * When no go block is ready, the scheduler waits until the next timer is due; a simulation jumps there. [runnel]
--- * A timeout on which nothing waits is not waited for: when nothing else can come, nobody is left who could begin to
---   wait on it. [runnel]
+-- * A timeout on which nothing waits is not waited for: when nothing else can come, nothing is left that could begin
+--   to wait on it. [runnel]
 local function is_ready() return not not world.first end
 -- Returns false if nothing is timed, and nothing can come.
 local function wait_for_turn(is_awaited)

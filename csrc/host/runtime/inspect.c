@@ -33,7 +33,7 @@ static void set_ms(lua_State *L, const char *key, int64_t ns) {
   lua_setfield(L, -2, key);
 }
 
-/* Sets `due` to the ms until the next timer wakes anybody, if one does. */
+/* Sets `due` to the ms until the first timer that has an effect, if there is one. */
 static void set_due(lua_State *L, const World *w) {
   int64_t first = INT64_MAX;
   for (uint32_t i = 0; i < w->heap.count; i++) {
@@ -42,9 +42,9 @@ static void set_due(lua_State *L, const World *w) {
   if (first != INT64_MAX) set_ms(L, "due", first - clock_now(&w->clock));
 }
 
-/* world() -> a table of what can still wake go blocks: `ready` (a number of go blocks), `due` (ms to the next timer that
-   does, or nil), `driver`, `ports` and `shared` (whether the driver, a port or another state may do so); and the main
-   program's wait: `main` ("take", "put", "alts" or nil), `channels` */
+/* world() -> a table of what can still wake go blocks: `ready` (a number of go blocks), `due` (ms to the first timer
+   that has an effect, or nil), `driver`, `ports` and `shared` (whether the driver, a port or another state may do so);
+   and the main program's wait: `main` ("take", "put", "alts" or nil), `channels` */
 static int inspect_world(lua_State *L) {
   Sched *S = core_sched();
   lua_newtable(L);

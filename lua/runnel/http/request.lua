@@ -37,6 +37,7 @@ local request = {}
 ---@field package core any the C module's request
 ---@field package id any a light userdata that stands for it
 ---@field package block runnel.Channel<any> its go block
+---@field package gone? string why the client has gone, if that was known before the go block has begun
 ---@field package can_read runnel.Channel<boolean> gets a value when more of the body has come, or the request has ended
 ---@field package room runnel.Channel<boolean> gets a value when more of the response can be written
 ---@field private no_more any why no more of the body will come, or false

@@ -25,7 +25,7 @@ end
 
 local DEFAULT <const> = { http = ":80$", https = ":443$" }
 
--- An origin without the port that it has by default: a browser leaves that out, but a proxy, or who lists it, may not.
+-- An origin without the default port of its scheme. Browsers leave that out; a proxy or the program's list may not.
 local function plain(origin)
   origin = origin:lower()
   local port = DEFAULT[origin:match "^(https?)://"]
