@@ -1416,18 +1416,26 @@ describe("rn.threads", function()
     local output = stage.script [[
       local rn = require "runnel"
       require("runnel.threads.pool").patience = 100
-      local told = rn.shared_chan()
-      local pool <close> = rn.threads(2, function(told)
+      local told, written = rn.shared_chan(), rn.shared_chan()
+      local pool <close> = rn.threads(2, function(job)
+        local told, written = table.unpack(job)
         told:put(true)
-        local begun = os.time()
-        repeat until os.time() > begun + 1
+        local latest = os.time() + 60
+        coroutine.wrap(function() -- where it lets no others run
+          repeat until written:closed() or os.time() > latest
+        end)()
       end)
-      rn.go(pool, told)
+      rn.go(pool, { told, written })
       told:take()
+      local stderr = io.stderr
+      io.stderr = { write = function(_, message) -- the job ends when the message is there
+        stderr:write(message)
+        written:close()
+      end }
       rn.exit(3)
     ]]
     assert.matches("^runnel: threads [^\n]*:4: closing the pool has waited 0.1 s for jobs that have not ended:\n"
-      .. "  thread %d of 2: job 1, value chan: [^\n]*\n", output)
+      .. "  thread %d of 2: job 1, value { chan: [^\n]* }\n", output)
   end)
 
   it("raises for a function that threads cannot call, when it is made", function()
