@@ -18,7 +18,7 @@ static void call_now(lua_State *L, Sched *S, int f, int n) {
   lua_pushvalue(L, f);
   lua_insert(L, -n - 1);
   S->nested++;
-  (void)error_call(L, n, "a callback", 1);
+  if (!error_pcall(L, n, 0, "a callback")) error_report_of(L, 1);
   S->nested--;
 }
 

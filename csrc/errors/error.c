@@ -279,22 +279,30 @@ void error_name_overflow(lua_State *L, int status, int at) {
   lua_replace(L, at);
 }
 
-bool error_pcall(lua_State *L, int nargs, int nresults, const char *inside) {
+/* error_pcall; `shielded` goes into the Sched while the function runs. */
+static bool call_inside(lua_State *L, int nargs, int nresults, const char *inside, bool shielded) {
   int base = lua_gettop(L) - nargs;
   lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
   lua_insert(L, base);
   Sched *S = sched_self(L);
   const char *outer = S->inside;
+  bool was_shielded = S->shielded;
   S->inside = inside;
+  S->shielded = shielded;
   int status = lua_pcall(L, nargs, nresults, base);
   S->inside = outer;
+  S->shielded = was_shielded;
   lua_remove(L, base);
   error_name_overflow(L, status, base);
   return status == LUA_OK;
 }
 
+bool error_pcall(lua_State *L, int nargs, int nresults, const char *inside) {
+  return call_inside(L, nargs, nresults, inside, false);
+}
+
 bool error_call(lua_State *L, int nargs, const char *inside, int at) {
-  bool ok = error_pcall(L, nargs, 0, inside);
+  bool ok = call_inside(L, nargs, 0, inside, true);
   if (UNLIKELY(!ok)) error_report_of(L, at);
   return ok;
 }

@@ -64,7 +64,8 @@ void error_name_overflow(lua_State *L, int status, int at);
    `at`. Never raises. */
 void error_report_of(lua_State *L, int at);
 
-/* The same as error_pcall without results; an error is reported, as one of the channel at index `at`. */
+/* Calls a function of the library, as error_pcall does, without results; an error is reported, as one of the channel at
+   index `at`. An interrupt (interruption.h) ends the go block that runs only when the function has returned. */
 bool error_call(lua_State *L, int nargs, const char *inside, int at);
 
 /* Pushes the traceback and the name of a go block that has raised and whose stack is unchanged; if memory runs out, nil

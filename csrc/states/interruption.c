@@ -94,9 +94,11 @@ int interruption_throw(lua_State *L) {
 /* The hook of a go block that is to end. It yields, and the scheduler ends the go block with the error: so no pcall
    catches it, and the variables may wait while they are closed (an error in a hook would keep go_close.c's hook from
    being called). Across a C call, where it cannot yield, and in a coroutine that the go block has resumed, it raises,
-   and stays: the error gets through every pcall. */
+   and stays: the error gets through every pcall. Functions of the library that an operation calls run to their end. */
 static void on_hook(lua_State *co, lua_Debug *ar) {
-  const Go *go = told_go(sched_of(co));
+  const Sched *S = sched_of(co);
+  if (S->shielded) return;
+  const Go *go = told_go(S);
   if (!go) {
     /* seldom covered: a coroutine has inherited the hook, and outlives the go block */
     lua_sethook(co, NULL, 0, 0);

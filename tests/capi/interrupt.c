@@ -124,6 +124,19 @@ static void in_itself(void) {
          "  local t <close> = setmetatable({}, {__close = function(_, e) got = e rn.sleep(1) waited = true end}) "
          "  interrupt_me 'c' while true do end end) "
          "closes:take() assert(got == 'c' and waited) "
+         /* What the library does when a channel closes is not ended half done. */
+         "local ch, seen = rn.chan() "
+         "require 'runnel.core'.internal.on_close(ch, function() interrupt_me 'd' for _ = 1, 9 do end seen = true end) "
+         "local closing = rn.go(function() ch:close() goes_on = true end) "
+         "v, err = closing:take() assert(v == nil and err == 'd' and seen and not goes_on) "
+         /* But the program's code that it calls is. */
+         "local policy = {full = function() end, add = function() end, remove = function() end, count = function() "
+         "return 0 end, "
+         "  close = function() interrupt_me 'e' while true do end end} "
+         "local ch, other, closed = rn.chan(), rn.chan(policy) "
+         "require 'runnel.core'.internal.on_close(ch, function() other:close() closed = true end) "
+         "closing = rn.go(function() ch:close() goes_on = true end) "
+         "v, err = closing:take() assert(v == nil and err == 'e' and closed and not goes_on) "
          "assert(rn.go(function() rn.sleep(1) return 1 end):take() == 1)");
   IS(RUNNEL_IDLE, runnel_interrupt(L, "x"));
   IS(RUNNEL_BAD_ARGUMENT, runnel_interrupt(NULL, "x"));
