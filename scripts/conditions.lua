@@ -10,9 +10,9 @@
 --
 -- LIST returns a list of { FILE, TEXT, OUTCOMES, never = REASON } or { FILE, TEXT, OUTCOMES, seldom = REASON }. TEXT is
 -- a part of the line that only this line of the file has. OUTCOMES are those that are not covered, as "1T #2 2F", or
--- "all". The reason is `seldom` if it depends on the speed of threads whether they are covered. Fails, with lines
--- FILE:LINE: ..., if an outcome is not covered and has no exception; and if an exception has no line, or with `never`
--- is covered.
+-- "all". The reason is `seldom` if it depends on the speed of threads, or on the collector, whether they are covered.
+-- Fails, with lines FILE:LINE: ..., if an outcome is not covered and has no exception; and if an exception has no line,
+-- or with `never` is covered.
 local json = require "runnel.json"
 
 local exceptions = dofile(arg[1])

@@ -37,6 +37,8 @@ return {
   { "csrc/blocks/go_close.c", "if (BEFORE_LUA_5_4_4 || UNLIKELY(!lua_checkstack(co", "1T", never = FULL_STACK },
   { "csrc/blocks/park.c", "if (UNLIKELY(alt->shared) && status != LUA_OK", "1T 2T 3T", seldom = ANOTHER_THREAD },
   { "csrc/blocks/park.c", "if (n && k && alt != &S->outside) {", "1T 2T 3T 3F", seldom = ANOTHER_THREAD },
+  { "csrc/blocks/park.c", "if (!lua_checkstack(alt->co, n + LUA_MINSTACK))", "1T",
+    seldom = "only if memory runs out when the collector has just made this stack smaller" },
   { "csrc/blocks/sched.c", "if (is_last && !driver_alive(L)) return;", "1T 2T", seldom = ANOTHER_THREAD },
   { "csrc/blocks/sched.c", "bool is_over = S->stop ||", "1T 2T 3T 3F", seldom = ANOTHER_THREAD },
   { "csrc/blocks/sched.c", "if (S->world.ready.first || shared_wait_has_news(S)) return 0;", "2T",
