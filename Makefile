@@ -219,9 +219,9 @@ $(BUILD)/obj/capi/api.o $(BUILD)/obj/hidden/capi/api.o: CPPFLAGS += -fexceptions
 # modules are said to be left out.
 LUA_FILES = $(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*'))
 PARTS_KIND = $(BUILD)/obj/parts-of-library/$(or $(subst $() ,_,$(strip $(PARTS))),all)
-$(BUILD)/modules.c: scripts/embed.lua scripts/bare_lua.lua scripts/parts.lua $(LUA_FILES) $(PARTS_KIND)
+$(BUILD)/modules.c: scripts/embed.lua scripts/bare_lua.lua scripts/parts.lua $(LUA_FILES) $(SOURCES) $(PARTS_KIND)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/parts.lua '$(or $(PARTS),all)' $(LUA_FILES) > $(BUILD)/modules.list
+	$(Q)$(LUA) scripts/parts.lua '$(or $(PARTS),all)' $(LUA_FILES) $(SOURCES) > $(BUILD)/modules.list
 	$(Q)$(LUA) scripts/embed.lua --bare runnel_modules librunnel/modules.h $$(cat $(BUILD)/modules.list) > $@.new
 	@mv $@.new $@
 $(PARTS_KIND):

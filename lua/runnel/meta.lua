@@ -542,8 +542,8 @@ function core.internal.fail(ch, err, traceback, where) end
 ---@return runnel.Channel<any> block
 function core.internal.started(block, what) end
 
----Starts an OS thread with a Lua state of its own, which calls runnel.threads.thread_main with a copy
----of the job. For rn.thread.
+---Starts an OS thread with a Lua state of its own, which requires `job.main` and calls it with a copy of the job. For
+---rn.thread.
 ---@param job runnel.ThreadJob
 ---@param control runnel.Channel<any> closed when this state is closed
 ---@param result runnel.Channel<any> closed with an error if the thread cannot even begin

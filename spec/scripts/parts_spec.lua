@@ -3,7 +3,8 @@
 local process = require "spec.support.process"
 
 local LUA = os.getenv "LUA" or "lua5.4"
-local FILES = "$(find lua -name '*.lua' -not -path 'lua/runnel/host/*' | sort)"
+local MODULES = "$(find lua -name '*.lua' -not -path 'lua/runnel/host/*' | sort)"
+local FILES = MODULES .. " $(find csrc -name '*.c' -not -path 'csrc/host/*' -not -path 'csrc/site/*')"
 
 local HERE = assert(io.popen "pwd"):read()
 
@@ -27,6 +28,18 @@ for name in pairs(files) do
 end
 print "all"
 os.exit(0)
+]]
+
+-- What requires modules by their names: threads, pools, and the core, of what blocks and what never runs.
+local USE_NAMES <const> = [[
+local rn = require "runnel.all"
+print(rn.thread(function() return 1 end):take())
+do
+  local pool <close> = rn.threads(1, function(v) return v + 1 end)
+  print(rn.pmap(1, pool, { 1 }):take())
+end
+rn.go(function() os.execute "sleep 0.1" end):take()
+rn.go(function() end)
 ]]
 
 describe("scripts/parts.lua", function()
@@ -55,6 +68,15 @@ describe("scripts/parts.lua", function()
     end)
   end
 
+  it("contains what threads and the core require", function()
+    dir:write("use_names.lua", USE_NAMES)
+    assert.equal(0, run(("cp --parents $(%s scripts/parts.lua rn %s) %s"):format(LUA, FILES, dir.path)).status)
+    local result = run(("LUA_PATH='%s/lua/?.lua' %s %s/use_names.lua"):format(dir.path, LUA, dir.path))
+    assert.equal("1\n2\n", result.out, result.err)
+    assert.matches("use_names.lua:7: os.execute has blocked the thread", result.err)
+    assert.matches("rn.run%(%)", result.err)
+  end)
+
   it("leaves out the rest", function()
     assert.same({}, (files_of "core"))
     local flow = files_of "flow"
@@ -70,7 +92,7 @@ describe("scripts/parts.lua", function()
   it("knows all of them #ci", function()
     local all, count = files_of "all", 0
     for _ in pairs(all) do count = count + 1 end
-    assert.equal(tonumber(run("ls " .. FILES .. " | wc -l").out), count)
+    assert.equal(tonumber(run("ls " .. MODULES .. " | wc -l").out), count)
   end)
 
   it("says which parts there are", function()

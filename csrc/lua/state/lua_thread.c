@@ -80,7 +80,7 @@ static const char BOOT[] = "local job = ...\n"
                            "for name, code in pairs(job.modules and job.modules:take() or {}) do\n"
                            "  package.preload[name] = function(...) return assert(load(code, name, 'b'))(...) end\n"
                            "end\n"
-                           "require 'runnel.threads.thread_main' (job)";
+                           "require(job.main)(job)";
 
 static void release(LuaThread *t) {
   if (atomic_fetch_sub(&t->holds, 1) > 1) return;

@@ -170,6 +170,7 @@ function start.name(name) return name:sub(1, LONGEST_NAME) end
 ---@return runnel.Channel<any>? result
 ---@return any block the go block that stands for the thread; or the reason why it cannot start
 function start.thread(job, where, caller, ...)
+  job.main = "runnel.threads.thread_main"
   job.name = start.name(caller .. " " .. where)
   job.path, job.cpath, job.args = package.path, package.cpath, table.pack(...)
   if internal.is_simulation() then return nil, "a simulation, whose time is virtual, cannot start threads" end

@@ -11,6 +11,7 @@ local sendable = require "runnel.internal.sendable"
 local thread_function = require "runnel.threads.thread_function"
 
 ---@class runnel.ThreadJob what runnel.thread sends to a thread
+---@field main string this module, for csrc/lua/state/lua_thread.c, which requires it
 ---@field code? string the function, as string.dump returns it
 ---@field module? string or the name of the module that returns it
 ---@field args table the function's arguments, and `n`
