@@ -152,6 +152,7 @@ struct Sched {
   lua_CFunction pcalls[2];         /* pcall and xpcall of the standard library, or NULL */
   const char *inside;              /* the kind of running user code in which waiting is impossible, or NULL */
   bool shielded;                   /* a function of the library runs that an interrupt must not end (error_call) */
+  bool reporting;                  /* an error is being reported: an interrupt from before does not end that */
   uint8_t pooled[SCHED_POOLS];     /* the number of blocks in each pool */
   Roots roots;                     /* bookkeeping of SCHED_STRONG */
   struct Interruption *interruption; /* how other threads interrupt a go block (interruption.h), or NULL */

@@ -223,13 +223,16 @@ void error_report(lua_State *L) {
   OBSERVE(S, report, L, S);
   int error = lua_gettop(L) - 2;
   const char *outer = S->inside;
+  bool was_reporting = S->reporting;
   S->inside = "an error handler";
+  S->reporting = true;
   if (!try_report(L, error, false)) {
     const char *message = lua_tostring(L, -1);
     write_error(L, message ? message : "not a string", "the error handler", NULL);
     try_report(L, error, true);
   }
   S->inside = outer;
+  S->reporting = was_reporting;
   lua_settop(L, error - 1);
 }
 

@@ -38,7 +38,8 @@ struct Interruption {
   char why[INTERRUPTION_WHY + 1];  /* the error; whoever has set COMING writes it, the Lua thread reads it after SENT */
   char told[INTERRUPTION_WHY + 1]; /* what the hook raises, and */
   uint64_t told_to;                /* the id of the go block, and */
-  const lua_State *told_at;        /* the coroutine where it does; for the Lua thread */
+  const lua_State *told_at;        /* the coroutine where it does, and */
+  bool told_reporting;             /* whether it came while an error was being reported; for the Lua thread */
 };
 
 /* How many instructions a state that counts runs between two looks. */
@@ -94,11 +95,12 @@ int interruption_throw(lua_State *L) {
 /* The hook of a go block that is to end. It yields, and the scheduler ends the go block with the error: so no pcall
    catches it, and the variables may wait while they are closed (an error in a hook would keep go_close.c's hook from
    being called). Across a C call, where it cannot yield, and in a coroutine that the go block has resumed, it raises,
-   and stays: the error gets through every pcall. Functions of the library that an operation calls run to their end. */
+   and stays: the error gets through every pcall. Functions of the library that an operation calls run to their end, and
+   so does the error handler, unless the interrupt came while it ran: its own error, too, is reported there. */
 static void on_hook(lua_State *co, lua_Debug *ar) {
   const Sched *S = sched_of(co);
-  if (S->shielded) return;
   const Go *go = told_go(S);
+  if (S->shielded || (go && S->reporting && !S->interruption->told_reporting)) return;
   if (!go) {
     /* seldom covered: a coroutine has inherited the hook, and outlives the go block */
     lua_sethook(co, NULL, 0, 0);
@@ -119,6 +121,7 @@ static void arrive(Interruption *interruption) {
     memcpy(interruption->told, interruption->why, sizeof interruption->told);
     interruption->told_to = go->chan.id;
     interruption->told_at = co;
+    interruption->told_reporting = S->reporting;
   }
   if (co) lua_sethook(co, on_hook, ANY_EVENT, 1);
   atomic_store(&interruption->phase, QUIET);

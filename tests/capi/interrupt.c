@@ -107,6 +107,40 @@ static int interrupt_me(lua_State *L) {
   return 0;
 }
 
+/* The errors that were reported and where, each behind a newline. */
+static char reported[256];
+
+static void report(void *data, const char *message, const char *where, const char *traceback) {
+  size_t n = strlen(reported);
+  (void)data, (void)traceback;
+  (void)snprintf(reported + n, sizeof reported - n, "\n%s in %s", message, where);
+}
+
+/* An interrupt that came before an error is reported does not end the reporting; one that comes meanwhile ends it. */
+static void while_reporting(void) {
+  lua_State *L = open_state();
+  lua_register(L, "interrupt_me", interrupt_me);
+  OK(runnel_on_error(L, report, NULL));
+  atomic_store(&target, L);
+  lua(L, "local function ends(why, f) "
+         "  local ch = rn.go(function() f() goes_on = true end) "
+         "  local v, err = ch:take() assert(v == nil and err == why and not goes_on, err) end "
+         "local function spin() interrupt_me 'a' while true do end end "
+         "local ch = rn.chan(1, rn.xf.map(spin)):name 'spin' "
+         "ends('a', function() ch:put(1) end) "
+         "ends('a', function() rn.chan(1):name('now'):put_async(1, spin) end) "
+         /* The handler, and what it calls, run to their ends. */
+         "local errors = rn.chan(9, rn.xf.map(function(v) return v .. '!' end)) "
+         "rn.on_error(function(err, traceback, where) errors:put_async(err .. where .. type(traceback)) end) "
+         "ends('a', function() ch:put(1) end) "
+         "assert(errors:poll() == 'achan: spinstring!' and #errors == 0) "
+         "rn.on_error(function() interrupt_me 'b' while true do end end) "
+         "local fails = rn.chan(1, rn.xf.map(error)) "
+         "ends('b', function() fails:put 'c' end)");
+  if (strcmp(reported, "\na in chan: spin\na in chan: now\nb in the error handler") != 0) FAIL("reported:%s", reported);
+  lua_close(L);
+}
+
 /* A go block that interrupts itself ends before its next instruction, with each text; and only that one ends. */
 static void in_itself(void) {
   lua_State *L = open_state();
@@ -228,6 +262,8 @@ int main(int argc, char **argv) {
   CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
   in_itself();
   puts("ok in_itself");
+  while_reporting();
+  puts("ok while_reporting");
   endless(interrupt_until);
   puts("ok endless, by a thread");
   endless(signal_until);
