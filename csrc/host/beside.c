@@ -4,8 +4,9 @@
 #include <lualib.h>
 #include <unistd.h>
 
-/* The folders of these modules relative to the executable's: in the build tree, and below the prefix. */
-#define PLACES "%s;%s../?.so;%s../lib/lua/" LUA_VDIR "/?.so"
+/* The folders of these modules relative to the executable's: in the build tree, and below the prefix, where LIB of the
+   Makefile is the folder for libraries. */
+#define PLACES "%s;%s../?.so;%s../" RUNNEL_LIB "/lua/" LUA_VDIR "/?.so"
 
 void beside_add_places(lua_State *L) {
   char path[4096];
