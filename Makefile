@@ -355,7 +355,7 @@ $(BUILD)/librunnel.a: $(ARCHIVE_OBJECTS)
 	$(Q)$(AR) rcs $@ $(BUILD)/librunnel.o
 
 # A program finds the library where it was installed, without ldconfig or LD_LIBRARY_PATH; below /usr it needs no help.
-RPATH = $(if $(filter-out /usr,$(PREFIX)), -Wl$(comma)-rpath$(comma)$${libdir})
+RPATH = $(if $(filter-out /usr,$(PREFIX)), -Wl$(comma)-rpath$(comma)"$${libdir}")
 $(BUILD)/runnel.pc: csrc/librunnel/runnel.pc.in csrc/capi/runnel.h Makefile .FORCE
 	@mkdir -p $(@D)
 	@sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIB@|$(LIB)|; s|@VERSION@|$(VERSION)|; s|@LUA@|$(if $(LUA_PACKAGE),Requires: $(LUA_PACKAGE))|' \
