@@ -10,6 +10,9 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/auxv.h>
+#endif
 
 #include "base/clock.h"
 #include "capi/runnel.h"
@@ -46,11 +49,20 @@ static void print_version(const Command *c) {
   (void)fflush(stdout);
 }
 
+/* The path of this executable, if its caller says no more than a name, which was found in PATH. */
+static const char *path_of(const char *called) {
+#ifdef __linux__
+  const char *path = (const char *)getauxval(AT_EXECFN);
+  if (path && !strchr(called, '/')) return path;
+#endif
+  return called;
+}
+
 /* Sets the global `arg` of a program that was built: its path at 0, its arguments from 1. */
 static void set_arg_of_bundle(lua_State *L, const Command *c) {
   int first = c->options.script;
   lua_createtable(L, c->argc - first, 1);
-  lua_pushstring(L, c->options.program);
+  lua_pushstring(L, path_of(c->options.program));
   lua_rawseti(L, -2, 0);
   for (int i = first; i < c->argc; i++) {
     lua_pushstring(L, c->argv[i]);

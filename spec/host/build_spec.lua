@@ -48,6 +48,8 @@ describe("runnel build", function()
       assert.is_nil(printed:find "%-%-libraries")
       local result = run "./main -e x --help --version --sim"
       assert.equal("./main\t5\tnil\t-e\tx\t--help\t--version\t--sim\na go block\n", result.out)
+      local by_name = run "PATH=\"$PWD:$PATH\" main"
+      assert.equal(dir.path .. "/main\t0\tnil\na go block\n", by_name.out)
       assert.equal("", result.err)
       assert.equal(0, result.status)
     end)
