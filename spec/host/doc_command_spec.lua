@@ -17,6 +17,16 @@ describe("runnel doc", function()
     assert.matches("%(docs/manual/[%w-]+.md", run "how do I limit a pipeline".out)
   end)
 
+  it("shows commands of the prompt, and options", function()
+    for _, word in ipairs { ":ps", "':watch 500'", "--watch", "-o" } do
+      local result = run(word)
+      assert.same({ 0, "" }, { result.status, result.err })
+      assert.equal(1, result.out:find(word:match "[%w:-]+", 1, true))
+    end
+    assert.same({ 1, "runnel doc: there is no documentation of :pss\n" }, { run(":pss").status, run(":pss").err })
+    assert.equal(1, run("é").status)
+  end)
+
   it("writes all of it as JSON", function()
     local result = run "--json"
     assert.same({ 0, "" }, { result.status, result.err })

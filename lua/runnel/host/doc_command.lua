@@ -17,7 +17,7 @@ return function(...)
   local query = table.concat({ ... }, " ")
   if query == "help" or query == "--help" then return io.stdout:write(USAGE) end
   if query == "--json" then return io.stdout:write(doc.json(), "\n") end
-  if query:find "^%-" or not query:find "[%w_]" then
+  if query:find "^%-" and not doc.find(query)[1] or not query:find "[%w_\x80-\xff]" then
     io.stderr:write(USAGE)
     os.exit(2, true)
   end

@@ -48,6 +48,9 @@ function doc.path_of(call)
   return path and path:find "[%w_]$" and path or nil
 end
 
+-- A command of the prompt or an option: ":ps" of ":ps", "--watch" of "--watch[=SECONDS]"; nil of another call.
+local function word_of(call) return call:match "^:[%w_]+" or call:match "^%-%-?[%w_][%w_%-]*" end
+
 -- The prefix and the name of a call: "rn.xf", "map"; "", "print".
 local function parts(call)
   local path = doc.path_of(call)
@@ -72,10 +75,23 @@ local function having(list, field, prefix, name)
   return found
 end
 
----The entries for a name: "take", "ch:take", "rn.xf.map", "string.format".
+-- The entries that have the command or the option among their calls.
+local function of_word(word)
+  local found = {}
+  for _, entry in ipairs(documented()) do
+    local is = false
+    for _, call in ipairs(entry.calls) do is = is or word_of(call) == word end
+    if is then found[#found + 1] = entry end
+  end
+  return found
+end
+
+---The entries for a name: "take", "ch:take", "rn.xf.map", "string.format", ":ps", "--watch".
 ---@param query string
 ---@return runnel.prompt.Entry[]
 function doc.find(query)
+  local word = word_of(query)
+  if word then return of_word(word) end
   local prefix, name = query:gsub("^rn%.xf%.", "xf."):match "^([%a_][%w_.]*)[.:]([%a_][%w_]*)$"
   if not prefix then name = query:match "^[%a_][%w_]*$" end
   if not name then return {} end
