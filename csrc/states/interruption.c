@@ -39,7 +39,7 @@ struct Interruption {
   char told[INTERRUPTION_WHY + 1]; /* what the hook raises, and */
   uint64_t told_to;                /* the id of the go block, and */
   const lua_State *told_at;        /* the coroutine where it does, and */
-  bool told_reporting;             /* whether it came while an error was being reported; for the Lua thread */
+  bool told_reporting;             /* whether the last one came while an error was being reported; for the Lua thread */
 };
 
 /* How many instructions a state that counts runs between two looks. */
@@ -121,9 +121,11 @@ static void arrive(Interruption *interruption) {
     memcpy(interruption->told, interruption->why, sizeof interruption->told);
     interruption->told_to = go->chan.id;
     interruption->told_at = co;
-    interruption->told_reporting = S->reporting;
   }
-  if (co) lua_sethook(co, on_hook, ANY_EVENT, 1);
+  if (co) {
+    interruption->told_reporting = S->reporting;
+    lua_sethook(co, on_hook, ANY_EVENT, 1);
+  }
   atomic_store(&interruption->phase, QUIET);
 }
 
