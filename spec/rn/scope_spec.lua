@@ -640,6 +640,16 @@ describe("scope", function()
       assert.same({ 1, 2 }, seen)
     end))
 
+    since_5_4_3("twice returns the body's results although go blocks have scopes of their own", stage.sim(function()
+      local result = rn.scope(function(s)
+        s:go(rn.scope, sleeper({}, "inner", 30))
+        rn.after(1, s.cancel, s, "first")
+        rn.after(5, s.cancel, s, "second")
+        return "result"
+      end)
+      assert.equal("result", result)
+    end))
+
     it("says whether there was something to cancel", stage.sim(function()
       local kept
       rn.scope(function(s)
@@ -717,8 +727,38 @@ describe("scope", function()
         rn.sleep(1)
         assert.is_true(rn.cancel(result, i))
       end
-      assert.same({ nil, 1 }, { result:take() })
+      assert.same({ nil, 3 }, { result:take() })
       assert.same({ 1, 2, 3 }, seen)
+    end))
+
+    since_5_4_3("again raises the last reason, and none is reported as an error", stage.sim(function()
+      local child
+      local function scope(is_nested)
+        return rn.scope(function(s)
+          if is_nested then return scope(false) end
+          child = s:go(sleeper({}, "child", 30))
+        end)
+      end
+      for _, is_nested in ipairs { false, true } do
+        for _, after in ipairs { 0, 5, false } do
+          for _ = 1, after and 1 or 20 do -- the order in which go blocks run differs
+            local result = rn.go(scope, is_nested)
+            local done, last = result:done(), "first"
+            rn.sleep(1)
+            rn.cancel(result, "first")
+            if after then rn.sleep(after) else child:done():take() end -- its scope may have got no turn since
+            if not result:closed() then
+              rn.cancel(result, "second")
+              last = "second"
+            end
+            done:take()
+            rn.sleep(6000) -- nobody takes the error meanwhile
+            assert.same({}, stage.heard())
+            assert.same({ nil, last }, { result:take() })
+          end
+        end
+      end
+      assert_none_left()
     end))
 
     it("does not begin when that was before", stage.sim(function()

@@ -275,6 +275,28 @@ describe("a thread of a scope", function()
     end)
   end
 
+  since_5_4_3("is waited for although its scope is cancelled again meanwhile", function()
+    local says, gate = rn.shared_chan(), rn.shared_chan()
+    local caller = rn.go(rn.scope, function(s)
+      s:thread(function(to, may_end)
+        local _ <close> = setmetatable({}, { __close = function()
+          to:put "cleans up"
+          may_end:take()
+        end })
+        to:put "here"
+        may_end:take()
+      end, says, gate)
+    end)
+    assert.equal("here", says:take())
+    rn.cancel(caller, "first")
+    assert.equal("cleans up", says:take())
+    rn.cancel(caller, "second")
+    for _ = 1, 50 do rn.yield() end
+    assert.is_false(caller:closed())
+    gate:close()
+    assert.same({ nil, "second" }, { caller:take() })
+  end)
+
   it("is waited for, and gives its result", function()
     local gate = rn.shared_chan()
     local taken

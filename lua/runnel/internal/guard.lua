@@ -195,21 +195,29 @@ function guard.insist(f, ...)
   repeat local ok, err = pcall(f, ...) until ok or not is_cancelled(err)
 end
 
+---The reason with which a go block that was cancelled is to end: the last one, since the core takes an earlier one for
+---an error. It may have been cancelled again since it last waited.
+---@param reason any why it was cancelled, as far as it knows
+---@return any reason
+function guard.last_reason(reason)
+  if is_cancelled(reason) then return reason end
+  local ok, again = pcall(core.yield)
+  if not ok and is_cancelled(again) then return again end
+  return reason
+end
+
 ---Waits until a go block has ended, although the caller was cancelled, and also if it is cancelled again meanwhile.
 ---@param block runnel.Channel<any> the result channel
 ---@param caller any the go block that waits; nil: none, and a deadlock ends the wait
 ---@param reason any why the caller was cancelled
----@return any reason the last one, which is to be raised: the core takes an earlier one for an error
+---@return any reason the last one, which is to be raised
 function guard.join(block, caller, reason)
   local ok, again = pcall(internal.join, block)
   while caller and not ok and is_cancelled(again) do
     reason = again
     ok, again = pcall(internal.join, block)
   end
-  if caller and reason ~= nil and not is_cancelled(reason) then -- cancelled again since the block has ended
-    ok, again = pcall(core.yield)
-    if not ok and is_cancelled(again) then reason = again end
-  end
+  if caller and reason ~= nil then return guard.last_reason(reason) end
   return reason
 end
 

@@ -14,6 +14,7 @@ local require = require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local class = require "runnel.internal.class"
+local guard = require "runnel.internal.guard"
 local living = require "runnel.internal.living"
 local more = require "runnel.internal.errors.more"
 local sign = require "runnel.internal.sign"
@@ -181,9 +182,9 @@ end
 
 local function start(s, of, f, ...)
   local number = s.started + 1
-  local guard = setmetatable({ scope = s, number = number, ok = false }, of)
+  local own = setmetatable({ scope = s, number = number, ok = false }, of)
   s.members[number] = false -- makes room, so that storing the result below cannot fail
-  local result = core.go(internal.guarded, guard, f, ...)
+  local result = core.go(internal.guarded, own, f, ...)
   s.members[number] = result
   s.started = number
   s.living = s.living + 1
@@ -271,7 +272,7 @@ function Thread:__close(reason)
   local result = self.result
   if result:closed() then return end
   core.cancel(result, reason)
-  pcall(internal.join, result:done()) -- before Lua 5.4.3 it cannot wait here
+  guard.insist(internal.join, result:done()) -- before Lua 5.4.3 it cannot wait here
 end
 
 -- Gives what the function of a thread has done as if the go block had called it.
@@ -357,20 +358,24 @@ function scopes.scope(f, opts)
   }, Scope)
   bodies[s] = f
   start(s, BodyGuard, f, s)
-  local failures = 0
+  local failures, was_cancelled = 0, false -- whether the reason that it raises is why the caller was cancelled
   repeat
     local ok, err = pcall(wait, s)
     if not ok then
       s.sleeps = false
       -- The caller was cancelled; or, outside any go block, there is a deadlock, which cancelling the go blocks may
       -- end.
+      local is_cancelled = caller and internal.is_cancellation(caller, err)
+      if was_cancelled and is_cancelled then s.reason = err end -- see guard.last_reason
+      was_cancelled = was_cancelled or is_cancelled and not s.raises
       fail(s, err)
       cancel_all(s, err)
       count_again(s)
-      if not (caller and internal.is_cancellation(caller, err)) then failures = failures + 1 end
+      if not is_cancelled then failures = failures + 1 end
       if failures > 1 then error(s.reason, 0) end
     end
   until ok
+  if was_cancelled then s.reason = guard.last_reason(s.reason) end
   if s.raises then
     if s.others then s.others:go_with(s.reason) end
     error(s.reason, 0)
