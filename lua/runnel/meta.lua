@@ -392,8 +392,9 @@ function core.internal.alts_index(ops, opts) end
 ---long, false if `ch` is closed
 function core.internal.offer_lines(ch, text, from, max) end
 
----The function of a go block of a scope: calls `f(...)`, and `guard:returned(...)` with its results. The guard is
----closed, like a `<close>` variable, however the go block ends.
+---The function of a go block of a scope, or another one that counts as one of the program: calls `f(...)`, and
+---`guard:returned(...)` with its results; both may park. The guard is closed, like a `<close>` variable, however the go
+---block ends.
 ---@param guard table
 ---@param f fun(...: any): ...
 ---@param ... any

@@ -142,6 +142,31 @@ describe("shield", function()
     stage.heard()
   end))
 
+  it("ends a function that catches every error in a loop once its grace is over", stage.within(function()
+    local rounds = 0
+    local caller = rn.go(rn.shield, function()
+      while rounds < 5000 do
+        rounds = rounds + 1
+        pcall(rn.sleep, 1)
+      end
+    end, { grace = 20 })
+    rn.sleep(5)
+    rn.cancel(caller, "shutdown")
+    assert.same({ nil, "shutdown" }, { caller:take() })
+    assert.is_true(rounds < 5000)
+    assert.equal(25, rn.now())
+  end))
+
+  it("runs its function in a go block that is named after that", stage.within(function()
+    local function f() rn.sleep(5) end
+    local caller = rn.go(rn.shield, f)
+    rn.sleep(1)
+    local info, names = debug.getinfo(f, "S"), {}
+    for _, name in ipairs(stage.others()) do names[name] = true end
+    assert.is_true(names[("%s:%d"):format(info.short_src, info.linedefined)])
+    caller:take()
+  end))
+
   it("does not begin in a go block that was cancelled before, but in its <close> variables", stage.within(function()
     local calls = {}
     local caller = rn.go(function()

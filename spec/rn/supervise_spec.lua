@@ -49,6 +49,24 @@ describe("supervise", function()
     assert.equal(5, rn.now())
   end))
 
+  it("ends children that catch every error in a loop", stage.within(function()
+    local rounds, starts = 0, 0
+    local function stubborn()
+      starts = starts + 1
+      while rounds < 10000 do
+        rounds = rounds + 1
+        pcall(rn.sleep, 1)
+      end
+    end
+    local log = run_for(500, function(log)
+      return { { "stubborn", stubborn }, { "b", child(log, "b", 100, "oops") } }
+    end, { order = "all", backoff = 0, ex_handler = ignore })
+    assert.is_true(starts > 1)
+    assert.is_true(rounds < 10000)
+    assert.equal(starts, #log // 2)
+    assert.equal(500, rn.now())
+  end))
+
   it("starts children again by their rules: always, after errors, or never", stage.within(function()
     local failed = {}
     local log = run_for(1000, function(log)

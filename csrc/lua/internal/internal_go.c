@@ -80,6 +80,13 @@ static int internal_join(lua_State *L) {
   return park_on(L, ch, 1, &join, NULL);
 }
 
+/* What guard:returned has returned is above the guard on the stack. */
+static int guarded_ends(lua_State *L, int status, lua_KContext ctx) {
+  (void)status;
+  (void)ctx;
+  return lua_gettop(L) - 1;
+}
+
 /* The function's results are above the guard on the stack. */
 static int guarded_returned(lua_State *L, int status, lua_KContext ctx) {
   (void)status;
@@ -89,12 +96,13 @@ static int guarded_returned(lua_State *L, int status, lua_KContext ctx) {
   lua_insert(L, 2);
   lua_pushvalue(L, 1);
   lua_insert(L, 3);
-  lua_call(L, lua_gettop(L) - 2, LUA_MULTRET);
-  return lua_gettop(L) - 1;
+  lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, guarded_ends);
+  return guarded_ends(L, LUA_OK, 0);
 }
 
-/* guarded(guard, f, ...) -> the results of guard:returned(f(...)). The guard is closed in any case, also if other code
-   closes the coroutine. This is the body of a scope's go block. */
+/* guarded(guard, f, ...) -> the results of guard:returned(f(...)); both may wait. The guard is closed in any case, also
+   if other code closes the coroutine. This is the body of a go block in which the library calls the program's function,
+   and which counts as one of the program: no Lua function of the library is below f on its stack. */
 static int internal_guarded(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_toclose(L, 1);

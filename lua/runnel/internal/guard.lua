@@ -149,15 +149,24 @@ local function in_words(err) return err == "error in error handling" and "stack 
 
 local keep_traceback = guard.keep_traceback
 
--- The handler has not run for this error if Lua could not run it, or if a function that closed a variable has called
--- another function of a user, which has failed, too: then there is no traceback.
-local function tried(ok, err, ...)
+---What guard.try returns, by the results of xpcall(f, guard.keep_traceback, ...). For a go block whose stack must have
+---no other function of the library below `f`: then it counts as one that the program has started.
+---@param ok boolean
+---@param err any
+---@param ... any
+---@return boolean ok
+---@return any ... its results, or the error and, where there is one, its traceback
+function guard.tried(ok, err, ...)
   if ok then return true, err, ... end
+  -- The handler has not run for this error if Lua could not run it, or if a function that closed a variable has called
+  -- another function of a user, which has failed, too: then there is no traceback.
   local co = running()
   local failure = failures[co]
   failures[co] = nil
   return false, in_words(err), failure and rawequal(failure.err, err) and failure.trace or nil
 end
+
+local tried = guard.tried
 
 ---Calls a user's function, which may park. Its `<close>` variables get the error as it was raised.
 ---@param f function

@@ -15,16 +15,19 @@ local more = require "runnel.internal.errors.more"
 local time_limit = require "runnel.internal.time_limit"
 local internal = core.internal
 
-local take = internal.moving.take
+local xpcall, take = xpcall, internal.moving.take
 
 ---@class runnel.shield
 local shield = {}
 
--- What a function has returned, or its error and the traceback, once it has ended.
+-- What a function has returned, or its error and the traceback, once it has ended. It is the guard of its go block
+-- (internal.guarded).
 ---@class runnel.internal.Shielded
 ---@field ended table|nil packed results of guard.try
+local Call = { __close = guard.nothing }
+Call.__index = Call
 
-local function run(call, f, ...) call.ended = table.pack(guard.try(f, ...)) end
+function Call:returned(...) self.ended = table.pack(guard.tried(...)) end
 
 -- Returns the results of a call that has ended, or raises its error.
 local function result_of(call, err)
@@ -57,8 +60,8 @@ function shield.shield(f, opts, ...)
   check.callable(f, "shield: f")
   check.options(opts, OPTIONS, "shield")
   local caller = internal.self "shield"
-  local call = { ended = nil } ---@type runnel.internal.Shielded
-  local block = core.go(run, call, f, ...)
+  local call = setmetatable({ ended = nil }, Call)
+  local block = core.go(internal.guarded, call, xpcall, f, guard.keep_traceback, ...)
   local waiting <close> = setmetatable({ block = block, timer = false }, Waiting)
   local ok, reason, err = pcall(take, block)
   if ok then return result_of(call, err) end

@@ -19,7 +19,7 @@ local living = require "runnel.internal.living"
 local sign = require "runnel.internal.sign"
 local internal = core.internal
 
-local now, sleep, has_ended = core.now, core.sleep, internal.has_ended
+local now, sleep, has_ended, xpcall = core.now, core.sleep, internal.has_ended, xpcall
 
 ---@class runnel.supervise
 local supervise = {}
@@ -53,7 +53,7 @@ local ENDS = "cancelled by its supervisor, which ends"
 ---a minute, until it has run for `within` ms; of that a random part between the half and the whole
 ---@field ex_handler? fun(err: any, name: string) gets the errors of children; default: the handler of rn.on_error
 
----A child, while it is supervised.
+---A child, while it is supervised. It is the guard of its go block (internal.guarded).
 ---@class runnel.internal.Child
 ---@field name string
 ---@field f function
@@ -67,6 +67,8 @@ local ENDS = "cancelled by its supervisor, which ends"
 ---@field has_failed boolean in its last run
 ---@field err any the error of that
 ---@field trace string?
+local Child = {}
+Child.__index = Child
 
 ---@class runnel.internal.Supervisor
 ---@field children runnel.internal.Child[]
@@ -115,23 +117,32 @@ local function outlive(value, err)
   never.ch:take()
 end
 
-local function live(f) return outlive(f()) end
+-- The tail call puts the program's function in the place of this one on the stack, so that the go block counts as one
+-- of the program: it can be cancelled although it catches errors in a loop.
+local function live(child, pause)
+  if pause then sleep(pause) end
+  child.is_running, child.began = true, now()
+  return child.f()
+end
 
 local function unless_failed(child, ok, value, err)
-  child.is_running = false
   child.has_failed = not ok or value == nil and err ~= nil
   if not ok then child.err, child.trace = value, err else child.err, child.trace = err, nil end
 end
 
-local function run(child, pause)
-  if pause then sleep(pause) end
-  child.is_running, child.began = true, now()
-  unless_failed(child, guard.try(live, child.f))
+-- Gets the results of xpcall. Its object may outlive the function.
+function Child:returned(...)
+  local ok, value, err = guard.tried(...)
+  if ok then ok, value, err = guard.try(outlive, value, err) end
+  self.is_running = false
+  unless_failed(self, ok, value, err)
 end
+
+function Child:__close() self.is_running = false end
 
 local function start(child, pause)
   child.has_failed, child.err, child.trace, child.is_running = true, NO_ERROR, nil, false
-  child.block = core.go(run, child, pause):name(child.name)
+  child.block = core.go(internal.guarded, child, xpcall, live, guard.keep_traceback, child, pause):name(child.name)
 end
 
 -- ---- the supervisor ----
@@ -284,8 +295,10 @@ local function read(list)
     check.options(fields, FIELDS, what, 4)
     if names[one[1]] then error(what .. ": there is another child of that name", 3) end
     names[one[1]] = true
-    children[i] = { name = one[1], f = one[2], again = one.again or "always", block = false, is_running = false,
-      began = 0, tries = 0, restarts = 0, failures = 0, has_failed = false, err = nil, trace = nil }
+    children[i] = setmetatable({
+      name = one[1], f = one[2], again = one.again or "always", block = false, is_running = false, began = 0, tries = 0,
+      restarts = 0, failures = 0, has_failed = false, err = nil, trace = nil,
+    }, Child)
   end
   if #children == 0 then error('supervise: children expected, as in { { "poll", poll } }, but the list has none', 3) end
   return children
