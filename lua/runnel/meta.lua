@@ -1225,6 +1225,11 @@ function core.internal.job.result() end
 ---@return any value nil: it has not begun
 function core.internal.job.value(result) end
 
+---The error with which the channel was closed. It does not count as taken.
+---@param result runnel.Channel<any> from job.result
+---@return any err nil: none
+function core.internal.job.reason(result) end
+
 ---Moves values until `result` is closed. Drops them once `to` is closed. The go block's give_up table must hold
 ---`result` meanwhile.
 ---@param result runnel.Channel<any>

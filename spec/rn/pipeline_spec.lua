@@ -431,6 +431,63 @@ for variant, pipeline_async in pairs(variants) do
         if is_ordered then assert.equal("too many", list[1026]) end
       end))
 
+      for how, close in pairs {
+        ["in a <close> variable"] = function(result)
+          return setmetatable({}, { __close = function(_, err) result:close(err) end })
+        end,
+        ["in a <close> variable that waits then"] = stage.is_5_4_3 and function(result)
+          return setmetatable({}, { __close = function(_, err)
+            result:close(err)
+            rn.sleep(10)
+          end })
+        end or nil,
+        ["itself"] = function(result, err) result:close(err) end,
+      } do
+        it("that closes its channel with the error that it raises fails once: " .. how, function()
+          sim.each_seed(20, function()
+            for _, handles in ipairs { true, false } do
+              local handled = {}
+              local list = rn.into({}, pipeline_async(3, rn.chan(), function(v, result)
+                result:put(v)
+                if v % 3 == 0 then
+                  local _ <close> = close(result, "job " .. v)
+                  error("job " .. v, 0)
+                end
+                result:close()
+              end, rn.to_chan(range(7)), true, { ex_handler = handles and function(err)
+                handled[#handled + 1] = err
+                return -tonumber(err:match "%d+")
+              end or nil })):take()
+              local heard = stage.heard()
+              if handles then
+                local expected = { 1, 2, 3, -3, 4, 5, 6, -6, 7 }
+                assert.same(is_ordered and expected or sorted(expected), is_ordered and list or sorted(list))
+                assert.same({ "job 3", "job 6" }, sorted(handled))
+                assert.equal(0, #heard)
+              else
+                assert.same(range(7), sorted(list))
+                assert.equal(2, #heard)
+                for _, h in ipairs(heard) do
+                  assert.matches("^job [36]$", h.err)
+                  assert.matches("^a job of a pipeline", h.name)
+                  if not how:find "waits" then assert.matches("pipeline_spec.lua:%d+", h.trace) end
+                end
+              end
+            end
+            assert.same({}, others())
+          end)
+        end)
+      end
+
+      it("that closes its channel with an error and raises another one fails with both", stage.sim(function()
+        local handled = {}
+        rn.into({}, pipeline_async(1, rn.chan(), function(_, result)
+          result:close "closed"
+          error("raised", 0)
+        end, rn.to_chan { 1 }, true, { ex_handler = function(err) handled[#handled + 1] = err end })):take()
+        assert.same({ "closed", "raised" }, sorted(handled))
+      end))
+
       it("that raises nil is an error of that job, too", stage.sim(function()
         local handled
         local list = rn.into({}, pipeline_async(2, rn.chan(), function(v, result)

@@ -1,5 +1,6 @@
 /* job.c: core.internal.job: starts the jobs of pipelines (lua/runnel/workers/pipeline_jobs.lua) and delivers their
    results. */
+#include "core/attr.h"
 #include "core/observe.h"
 #include "lua/check.h"
 #include "lua/module.h"
@@ -24,6 +25,12 @@ static int job_value(lua_State *L) {
   check_looked(L, 1, "value", "value(result)", LOOK_CHANNEL);
   lua_getiuservalue(L, 1, JOB_VALUE);
   return 1;
+}
+
+/* reason(result) -> the error with which the channel was closed, or nil; it does not count as taken */
+static int job_reason(lua_State *L) {
+  const Chan *ch = check_looked(L, 1, "reason", "reason(result)", LOOK_CHANNEL);
+  return attr_push_reason(L, ch, 1);
 }
 
 /* f has parked, and has returned. */
@@ -94,7 +101,8 @@ static int job_deliver(lua_State *L) {
 
 void lua_job_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"call", job_call}, {"result", job_result}, {"value", job_value}, {"deliver", job_deliver}, {NULL, NULL},
+      {"call", job_call},     {"result", job_result},   {"value", job_value},
+      {"reason", job_reason}, {"deliver", job_deliver}, {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);

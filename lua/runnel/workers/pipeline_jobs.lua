@@ -20,7 +20,7 @@ local internal = core.internal
 
 local chan, take, put_free = core.chan, internal.moving.take, internal.moving.put
 local is_cancellation, is_error_known = internal.is_cancellation, internal.is_error_known
-local call, new_result = internal.job.call, internal.job.result
+local call, new_result, reason_of = internal.job.call, internal.job.result, internal.job.reason
 
 -- The largest capacity of a channel: more would not fit into memory.
 local MOST_PLACES = 1 << 30
@@ -83,6 +83,8 @@ return function(spec)
   local closes = spec.close ~= false and to -- the channel that closes even if memory runs out
   local deliverer = queue and { closes, to = to, result = false }
   local jobs = deadlock.jobs(af, queue and { [deliverer] = true } or workers, queue)
+  -- By result channels that a job has closed with the error of which it has died then: the traceback of that.
+  local traces = setmetatable({}, { __mode = "k" })
   local over, reason = false, nil -- whether the input has ended; the error for closing `to`
 
   local function close_to()
@@ -105,7 +107,7 @@ return function(spec)
   -- the error is not reported.
   local function end_with(err, result)
     if not ex_handler and is_error_known(result) then return ends.close(nil, err, result) end
-    local value, why = instead_of(err, nil, ex_handler)
+    local value, why = instead_of(err, traces[result], ex_handler)
     if why ~= nil then stop(why) end
     if value ~= nil then put(to, value) end
   end
@@ -166,6 +168,7 @@ return function(spec)
   local function fail_job(self)
     local result, err, trace = self.result, self.err, self.trace
     if err == nil then err = "a job of a pipeline has raised nil" end
+    if rawequal(reason_of(result), err) then return end -- it is told as that of any closed channel (end_with)
     if ex_handler and not result:closed() then
       guard.close(result, err) -- the go block that delivers the results calls the handler
     else
@@ -277,6 +280,7 @@ return function(spec)
   function worker_died(self, why, block, _, trace)
     if self.job and not ends_all(why, block) then
       self.err, self.trace = why, trace
+      if why ~= nil and rawequal(reason_of(self.result), why) then pcall(rawset, traces, self.result, trace) end
       if pcall(start_worker, self) then
         if takeover then takeover:offer(true) end -- the feeder has a job: another worker replaces it
         pcall(internal.started, self.block, block)
