@@ -2228,7 +2228,7 @@ do
 --   from, next             the channel, or a function that returns the next value
 --   begin(value, result)   starts the go block of a job
 --   ended(job, ok, value, err, is_cancellation, trace)  its hook
---   ends_with(err)         called when a job has closed its channel with an error
+--   ends_with(err, trace)  called when a job has closed its channel with an error
 local function run_jobs(it)
   local to, halt, queue = it.to, new_chan("none", 0), M.chan(LARGEST)
   queue.closes_itself = true -- any number of go blocks may wait for it
@@ -2254,7 +2254,7 @@ local function run_jobs(it)
         if not (it.first_failed and job.number > it.first_failed) then put_open(to, value) end
         value, err = job.result:take()
       end
-      if err ~= nil then it.ends_with(err) end
+      if err ~= nil then it.ends_with(err, job.trace) end
       waiting = waiting - 1
       if it.window <= it.n then busy = busy - 1 end
       ring()
@@ -2326,13 +2326,15 @@ local function pipeline(what, is_ordered, n, to, af, from, closes, window, ex_ha
   function it.ended(job, ok, _, err, _, trace)
     if ok then return nil end
     if err == nil then err = "a job of a pipeline has raised nil" end
-    if ex_handler and not job.result.is_closed then
+    job.go.is_heard = true
+    if rawequal(job.result.reason, err) then -- the error of the channel is told
+      job.trace = trace
+    elseif ex_handler and not job.result.is_closed then
       close(job.result, err)
     else
       report(err, trace, "a job of a pipeline")
       close(job.result)
     end
-    job.go.is_heard = true
   end
   it.ends_with = instead
   return run_jobs(it)
@@ -2501,6 +2503,7 @@ function M.scope(f, opts)
       "a number of milliseconds, at least 0,", describe(timeout))
   end
   local go, failures, timer, last = check_can_wait "scope", 0, nil, nil
+  local was_cancelled -- the reason that it raises is why the caller was cancelled: the last reason
   local s = setmetatable({ members = {}, n = 0, living = 0, idle = new_chan("none", 0) }, Scope)
   local function expire()
     s.idle.timer = nil
@@ -2525,12 +2528,17 @@ function M.scope(f, opts)
     local it = wait_for_end(go, s.idle)
     if it then
       last, failures = it, failures + (go and 0 or 1)
+      if was_cancelled then s.reason = it.reason end
+      was_cancelled = go and (was_cancelled or not s.raises)
       fail(s, it.reason)
       cancel_all(s, it.reason)
       if failures > 1 then error(s.reason, 0) end
     end
   end
   if timer and timer.go.on then withdraw(timer.go) end
+  if was_cancelled and go.on and not go.on.is_told then -- cancelled again since all have ended
+    last, s.reason = go.on, go.on.reason
+  end
   if last and go then last.is_told, go.on = true, last end
   if s.raises then error(s.reason, 0) end
   if s.results then return unpack(s.results, 1, s.results.n) end

@@ -480,12 +480,16 @@ for variant, pipeline_async in pairs(variants) do
       end
 
       it("that closes its channel with an error and raises another one fails with both", stage.sim(function()
-        local handled = {}
-        rn.into({}, pipeline_async(1, rn.chan(), function(_, result)
-          result:close "closed"
-          error("raised", 0)
-        end, rn.to_chan { 1 }, true, { ex_handler = function(err) handled[#handled + 1] = err end })):take()
-        assert.same({ "closed", "raised" }, sorted(handled))
+        for _, handles in ipairs { true, false } do
+          local told = {}
+          local function tell(err) told[#told + 1] = err end
+          rn.into({}, pipeline_async(1, rn.chan(), function(_, result)
+            result:close "closed"
+            error("raised", 0)
+          end, rn.to_chan { 1 }, true, { ex_handler = handles and tell or nil })):take()
+          for _, h in ipairs(stage.heard()) do tell(h.err) end
+          assert.same({ "closed", "raised" }, sorted(told))
+        end
       end))
 
       it("that raises nil is an error of that job, too", stage.sim(function()

@@ -643,8 +643,12 @@ describe("scope", function()
     since_5_4_3("twice returns the body's results although go blocks have scopes of their own", stage.sim(function()
       local result = rn.scope(function(s)
         s:go(rn.scope, sleeper({}, "inner", 30))
-        rn.after(1, s.cancel, s, "first")
-        rn.after(5, s.cancel, s, "second")
+        rn.go(function()
+          rn.sleep(1)
+          s:cancel "first"
+          rn.sleep(4)
+          s:cancel "second"
+        end)
         return "result"
       end)
       assert.equal("result", result)
