@@ -111,6 +111,22 @@ describe("latest", function()
     assert.same({}, latest.taps)
   end))
 
+  it("forgets taps that were closed, also if no value comes", stage.within(function()
+    local source = rn.chan()
+    local latest = rn.latest(source, "only")
+    local open = {}
+    for i = 1, 1000 do
+      local tap <close> = latest:tap()
+      assert.equal("only", tap:take())
+      if i % 100 == 0 then open[#open + 1] = latest:tap() end
+    end
+    assert.is_true(#latest.taps < 50)
+    source:put "next"
+    stage.settle()
+    for _, tap in ipairs(open) do assert.equal("next", tap:take()) end
+    source:close()
+  end))
+
   it("shows each tap the newest value last, whenever it comes, in every order", function()
     search.finds_nothing(function()
       local source = rn.chan()

@@ -17,26 +17,25 @@ local chan, offer, is_closed = core.chan, core.methods.offer, core.methods.close
 ---@class runnel.latest
 local latest = {}
 
+local FEW = 16
+
 ---@class runnel.Latest
 ---@field package value any nil: there is none yet
 ---@field package ch runnel.Channel<any> the source
 ---@field package taps runnel.Channel<any>[] in the order in which they were made
+---@field package most integer how many of them there may be before those are looked for that were closed
 ---@field package ended boolean the source has closed
 ---@field package reason any the error with which it has closed
 ---@field package unclaimed? runnel.Channel<any> has that error if there was no tap to pass it on to
 local Latest = { __sign = "latest", __name = "runnel.latest" }
 
--- The taps, without those that were closed.
+-- The taps, without those that were closed, in a new list: another call may go through the present one.
 local function open_taps(self)
-  local taps, kept = self.taps, 0
-  for i = 1, #taps do
-    local tap = taps[i]
-    taps[i] = nil
-    if not is_closed(tap) then
-      kept = kept + 1
-      taps[kept] = tap
-    end
+  local taps = {}
+  for _, tap in ipairs(self.taps) do
+    if not is_closed(tap) then taps[#taps + 1] = tap end
   end
+  self.taps, self.most = taps, math.max(FEW, 2 * #taps)
   return taps
 end
 
@@ -73,7 +72,7 @@ end
 ---@return runnel.Latest
 function latest.latest(ch, value)
   check.chan(ch, "latest: channel")
-  local self = setmetatable({ value = value, ch = ch, taps = {}, ended = false, reason = nil }, Latest)
+  local self = setmetatable({ value = value, ch = ch, taps = {}, most = FEW, ended = false, reason = nil }, Latest)
   guard.started(guard.go(finish, self, run, self), "latest")
   return self
 end
@@ -86,7 +85,7 @@ function Latest:get()
 end
 
 ---A channel that gives the present value, if there is one, and then each newer one. A taker that is slow gets only the
----newest of those that have come meanwhile. Closing the channel ends it.
+---newest of those that have come meanwhile. Closing the channel ends it; until then it is kept, and gets each value.
 ---@param to? runnel.Channel<any> one to use instead, which is never waited for: without room it misses values; by
 ---default a new one with rn.sliding_buffer(1)
 ---@return runnel.Channel<any> to closes when the source does, with its error if there is one
@@ -98,7 +97,8 @@ function Latest:tap(to)
   if self.ended then
     ends.close(to, self.reason, self.unclaimed)
   else
-    self.taps[#self.taps + 1] = to
+    local taps = #self.taps < self.most and self.taps or open_taps(self)
+    taps[#taps + 1] = to
   end
   return to
 end
