@@ -108,19 +108,27 @@ static bool is_closed_with(lua_State *L, int error) {
   const Chan *ch = (const Chan *)lua_touserdata(L, -1);
   if (ch->buf.kind == BUFFER_SHARED && ch->ops->is_closed(ch)) return true; /* with the error, or another one */
   if (!attr_push_reason(L, ch, lua_gettop(L))) return false;
-  bool is = lua_rawequal(L, -1, error);
+  bool is_nan = !lua_rawequal(L, error, error);
+  bool is = is_nan || lua_rawequal(L, -1, error);
   lua_pop(L, 1);
   return is;
 }
 
-/* Pushes the channel from which the error at index `error` of the go block at index `at` must be taken: its result
-   channel; or, for a library's go block that has closed the channel that it feeds with the error, that channel. */
+/* Pushes the first channel from which the error at index `error` may be taken, of which the go block at index `at` has
+   died: its result channel; or, if the program has closed that before, the first of those that it has noted, or nil. */
+static void push_first(lua_State *L, int at, int error) {
+  lua_pushvalue(L, at);
+  if (!is_closed_with(L, error)) push_also(L);
+}
+
+/* Pushes the channel from which the error at index `error` of the go block at index `at` must be taken, or nil: see
+   push_first; or, for a library's go block that has closed the channel that it feeds with the error, that channel. */
 static void push_where_to_take(lua_State *L, int at, int error) {
   if (name_push_target(L, at)) {
     if (is_closed_with(L, error)) return;
     lua_pop(L, 1);
   }
-  lua_pushvalue(L, at);
+  push_first(L, at, error);
 }
 
 /* Pushes the record of the error that may be taken from a channel, and returns true; or pushes something else and
@@ -158,7 +166,7 @@ static bool settle_closed(lua_State *L, const Sched *S, int at, int error) {
     if (ch->flags & CHAN_ERROR_KNOWN) {
       is_listed = true;
       if (find(L, &S->world, ch)) {
-        lua_pushvalue(L, at);
+        push_first(L, at, error);
         lua_rawseti(L, -2, CHANNEL); /* an existing field: allocates nothing */
       }
     }

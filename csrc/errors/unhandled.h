@@ -14,7 +14,8 @@
    on: then it must be taken from that channel.
 
    A go block that dies may close other channels with its error, by its to-be-closed variables. Then a take from
-   any of these, or from the result channel, takes it (ATTR_ALSO).
+   any of these, or from the result channel, takes it (ATTR_ALSO). If the program has closed the result channel before,
+   that does not give the error.
 
    CHAN_ERROR_KNOWN keeps an error from being reported twice. It is set on a channel that is closed, or about to be,
    with an error that has been in the list already, for this channel or another one; or with the error of a cancelled go

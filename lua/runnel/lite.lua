@@ -603,6 +603,7 @@ end
 -- * The error of a go block must be taken: by a take, a poll or an alts that gets it, or by cancelling the go block
 --   when it has ended. Otherwise it is reported after 5 s, before a deadlock is raised, and at the end. [runnel]
 -- * If the go block closes other channels with that error while it dies, it may be taken from these as well. [runnel]
+-- * If the program has closed its result channel before, no take from that gives the error. [runnel]
 -- * An error with which the program closes a channel must be taken only if a for loop has dropped it. [runnel]
 local function keep_error(err, trace, where, ch)
   ch.is_known = true
@@ -1026,18 +1027,19 @@ function end_block(go, ok, value, err, trace)
     end
   end
   if err ~= nil then go.is_known = true end
+  -- From what the error may be taken first. If the program has closed go, what was taken from that is another one.
+  local first = (ok or err == nil or not go.is_closed or rawequal(go.reason, err)) and go or { also = go.also }
+  if first ~= go then go.is_heard = nil end
   if not go.is_closed then
-    go.is_closed = true
-    if err ~= nil then go.reason = err end
+    go.is_closed, go.reason = true, err
     close_takes(go, err)
   end
-  local is_told = cancellation and cancellation.is_told
-  local is_cancellation = not ok and cancellation and (not is_told or rawequal(cancellation.reason, err))
+  local is_cancellation = not ok and cancellation and (not cancellation.is_told or rawequal(cancellation.reason, err))
   local heir = go.ended and go.ended(ok, value, err, is_cancellation, trace)
   if ok or go == world.main or is_cancellation then return end
   go.trace, go.where = trace, name_of(f)
-  if keep_closed(go, err) or is_heard(heir or go) then return end
-  if err == nil then report(err, trace, go.where) else keep_error(err, trace, go.where, heir or go) end
+  if keep_closed(first, err) or is_heard(heir or first) or first ~= go and go.is_heard then return end
+  if err == nil then report(err, trace, go.where) else keep_error(err, trace, go.where, heir or first) end
 end
 
 -- * cancel withdraws the operation in which a go block waits, which has no effect then. If the operation has completed

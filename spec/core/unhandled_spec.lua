@@ -140,6 +140,26 @@ describe("an error of a go block", function()
     assert.same({ taken == "one" and "two" or "one" }, errors(heard))
   end)
 
+  for _, reason in ipairs { false, "mine" } do
+    local how = reason and "with another error" or "without one"
+    it("is reported though the program takes what its result channel gives, which it has closed " .. how, function()
+      for _, is_late in ipairs { false, true } do
+        local heard = collecting(function()
+          local result = rn.go(function()
+            rn.sleep(5)
+            error("bad", 0)
+          end)
+          rn.yield()
+          result:close(reason or nil)
+          if is_late then rn.sleep(10) end
+          assert.same({ nil, reason or nil }, { result:take() })
+          rn.sleep(60000)
+        end)
+        assert.same({ "bad" }, errors(heard))
+      end
+    end)
+  end
+
   it("can still be taken after it was reported, after 5 s", function()
     local heard = collecting(function(heard)
       local result = failing()
@@ -550,6 +570,25 @@ describe("an error with which a go block also closes a channel of the program's,
       end)
     end
   end
+
+  it("is taken there also if the program has closed the result channel before", function()
+    for _, takes in ipairs { true, false } do
+      local heard = collecting(function()
+        local out = rn.chan()
+        local result = rn.go(function()
+          local _ <close> = out
+          rn.sleep(5)
+          error("bad", 0)
+        end)
+        rn.yield()
+        result:close "mine"
+        assert.same({ nil, "mine" }, { result:take() })
+        if takes then assert.same({ nil, "bad" }, { out:take() }) end
+        rn.sleep(60000)
+      end)
+      assert.same(takes and {} or { "bad" }, errors(heard))
+    end
+  end)
 
   it("is reported once where it closes several, one of them the result of another go block", function()
     local function close_all()
