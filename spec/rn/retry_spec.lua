@@ -210,7 +210,23 @@ describe("retry", function()
     local ok, err = pcall(rn.retry, function() error(nil) end, { tries = 1 })
     assert.is_false(ok)
     assert.matches(stage.raised_nil or "^a try raised nil", err)
-    stage.heard() -- the go block's own error
+    assert.same({}, stage.heard())
+  end))
+
+  it("reports no nil that is tried again, nor does a pmap", stage.sim(function()
+    local calls = 0
+    local function third()
+      calls = calls + 1
+      if calls % 3 ~= 0 then error(nil) end
+      return "third"
+    end
+    assert.equal("third", rn.retry(third, { tries = 3, backoff = 1 }))
+    assert.equal("third", rn.pmap(1, third, { 1 }, { tries = 3, backoff = 1 }):take())
+    assert.same({}, stage.heard())
+    rn.go(rn.retry, function() error(nil) end, { tries = 1 })
+    rn.pmap(1, function() error(nil) end, { 1 })
+    rn.sleep(6000)
+    assert.equal(2, #stage.heard()) -- their messages, which nobody takes
   end))
 
   it("refuses what is wrong at the caller's line", function()

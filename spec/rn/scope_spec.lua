@@ -231,10 +231,22 @@ describe("scope", function()
       assert.is_false(ok)
       assert.matches("had its coroutine closed", err)
       assert_none_left()
-      local heard = stage.heard()
-      if stage.raised_nil then return assert.same({}, heard) end
-      assert.equal(2, #heard)
-      assert.is_nil(heard[1].err)
+      assert.same({}, stage.heard())
+    end))
+
+    it("that is nil is told with others as a message, and is not reported besides", stage.sim(function()
+      local ok, err = pcall(rn.scope, function(s)
+        for _ = 1, 2 do
+          s:go(function()
+            pcall(rn.sleep, 5)
+            error(nil)
+          end)
+        end
+        rn.sleep(1)
+        error("first", 0)
+      end)
+      assert.same({ false, "first" }, { ok, err })
+      assert.same({}, stage.heard())
     end))
 
     it("of a go block that calls coroutine.yield is raised", stage.sim(function()

@@ -161,7 +161,10 @@ Call.__index = Call
 -- It is the guard of its go block (internal.guarded).
 function Call:returned(...) self.results = table.pack(...) end
 
-function Call:__close() self.deadline = false end
+function Call:__close(err)
+  self.deadline = false
+  if err == nil and not self.results then internal.excuse(self.block, nil) end -- the caller puts a message in its place
+end
 
 -- Cleans up at any end of the go block that waits for a call.
 local Waiting = {}

@@ -24,8 +24,8 @@ local internal = core.internal
 
 local now, sleep, max = core.now, internal.sleep_at_end, math.max
 
--- The error of the scope if a guard is closed without an error although its function has not returned. The go block's
--- own error, if any, is reported.
+-- The error of the scope if a guard is closed without an error although its function has not returned. If another
+-- error has ended the go block, that is reported.
 local NO_ERROR = "a go block of the scope raised nil, or had its coroutine closed"
 
 local UNCOUNTED = "not enough memory: a go block of the scope ended before its guard could be called"
@@ -102,23 +102,20 @@ local function fail(s, reason)
   s.raises, s.reason = true, reason
 end
 
--- A go block has raised an error.
-local function go_block_failed(s, result, err)
-  if internal.is_cancellation(result, err) then return end
-  if s.raises then
-    if err == NO_ERROR then return end
-    if s.late and s.reason == s.late then
-      time_limit.raised(s.late, err)
-      s.late = false
-      return internal.excuse(result, err)
-    end
+-- A go block has raised an error, of which the scope tells. If that is nil, the scope tells NO_ERROR.
+local function go_block_failed(s, result, raised, err)
+  if internal.is_cancellation(result, raised) then return end
+  if not s.raises then
+    fail(s, err)
+    if not s.cancelled then cancel_all(s, err) end
+  elseif s.late and s.reason == s.late then
+    time_limit.raised(s.late, err)
+    s.late = false
+  else
     s.others = s.others or more.others "another go block of the scope"
     s.others:add(err)
-    return internal.excuse(result, err)
   end
-  fail(s, err)
-  if not s.cancelled then cancel_all(s, err) end
-  if err ~= NO_ERROR then internal.excuse(result, err) end
+  internal.excuse(result, raised)
 end
 
 -- The guard of a go block.
@@ -141,9 +138,10 @@ function Guard:__close(err)
   s.living = s.living - 1
   local ok, failure = true, nil
   if not self.ok then
-    if err == nil then err = NO_ERROR end
-    self:failed(err)
-    ok, failure = pcall(go_block_failed, s, result, err)
+    local told = err
+    if err == nil then told = NO_ERROR end
+    self:failed(told)
+    ok, failure = pcall(go_block_failed, s, result, err, told)
   end
   if s.living == 0 then all_ended(s) end
   if not ok then error(failure, 0) end

@@ -71,6 +71,7 @@ function failure.decide(worker, err, block, is_reported, trace)
   if err == nil or not (is_reported or is_cancelled) then
     one.err = pool.timed .. " raised nil, called coroutine.yield, or had its coroutine closed"
     one.block = false
+    if err == nil and not worker.dropped then excuse(block, nil) end -- that message takes its place
   end
   local what = what_next(worker, one, is_cancelled)
   if what == nil then return nil end
