@@ -132,6 +132,24 @@ describe("pmap with keys", function()
     assert.same({ 0, 2, 3 }, numbers(results))
   end))
 
+  it("begins no job once its channel is closed, also one that had its turn", function()
+    sim.each_seed(20, function()
+      for _, waits in ipairs { true, false } do
+        local begun = 0
+        local results = rn.pmap(waits and 2 or 1, function(v)
+          begun = begun + 1
+          if waits then rn.sleep(10) end
+          return v
+        end, values(waits and "ababab" or "aaaa"), { key = key_of, window = not waits and 1 or nil })
+        results:take()
+        results:close()
+        local before = begun
+        rn.sleep(100)
+        assert.equal(before, begun)
+      end
+    end)
+  end)
+
   it("without a handler puts what was before the error, and then closes with it", stage.sim(function()
     local begun = {}
     local results = rn.pmap(2, function(v)

@@ -94,6 +94,7 @@ function calls.call(worker, value)
   local begun = pool.begins_later and time_limit.begun
   if pool.renews_put then pool:renew_put(worker) end
   if pool.lanes then pool.lanes:enter(worker, value) end
+  if worker.dropped then return nil end -- since it waited: for its key, or for the next try
   if pool.limit and not begun then pool.limit:begin(worker) end
   worker.tries_again = worker.tried + 1 < pool.tries
   local result, output = call_function(worker, pool, value, begun)
