@@ -12,11 +12,17 @@ local pass_on = internal.pass_on
 
 local ends = {}
 
+---Iterators that cannot be called alone: what is left of `f(pairs(list))` and `f(ipairs(list))`.
+ends.NEED_STATE = { [next] = true, [(ipairs {})] = true }
+
 ---An iterator over a list, or the iterator itself.
 ---@param source any a list without holes, or an iterator
 ---@return (fun(): any)? next_value nil where the source is neither
 ---@return string? got what it is instead, for a message
 function ends.iterator(source)
+  if ends.NEED_STATE[source] then
+    return nil, "one that needs what pairs and ipairs return beside it: pass the list itself"
+  end
   if check.is_callable(source) then return source end
   if type(source) ~= "table" then return nil, check.article(source) end
   if check.has_only_keys(source) then

@@ -7,6 +7,7 @@
 local core = require "runnel.core"
 local asking = require "runnel.sqlite.sqlite_ask"
 local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.sqlite.sqlite_values"
 
@@ -23,9 +24,6 @@ local rows = {}
 local PIECE <const>, TURN <const> = 128 * 1024, 64 * 1024
 
 -- ---- arguments ----
-
--- What is left of `rows = pairs(list)` and `rows = ipairs(list)`.
-local NEEDS_STATE <const> = { [next] = true, [(ipairs {})] = true }
 
 ---Whether rows come one by one: from a channel, or from an iterator.
 ---@param list any
@@ -44,7 +42,7 @@ function rows.of(...)
   if type(list) ~= "table" and not rows.is_stream(list) then
     raise("exec: rows: a list, a channel or an iterator of rows expected, got " .. check.article(list))
   end
-  if NEEDS_STATE[list] then
+  if ends.NEED_STATE[list] then
     raise "exec: rows: this iterator needs what pairs and ipairs return beside it: pass the list itself"
   end
   for name in pairs(opts) do
