@@ -237,6 +237,11 @@ print(rn.to_chan(ipairs { 1, 2 }):list())]],
   { "gives a pmap what pairs returns", [[
 local texts = rn.pmap(2, tostring, (pairs { 1, 2 }))
 print(texts:list())]], line = 2, says = "pmap: .* pass the list itself" },
+  { "puts values on a priority buffer that have no order", [[
+local jobs = rn.chan(rn.priority_buffer(10))
+jobs:put(1)
+jobs:put "urgent"]], line = 4,
+    says = "priority_buffer: `<` cannot compare a string with a number; .* rn.priority_buffer%(n, less%)" },
 }
 
 describe("a program that", function()

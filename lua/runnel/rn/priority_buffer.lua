@@ -49,7 +49,24 @@ function PriorityBuffer:remove()
   return first.value
 end
 
-local function less_than(a, b) return a < b end
+-- Whether `<` may compare this value with any other. One with a protected metatable is tried.
+local function has_order(value)
+  local meta = getmetatable(value)
+  return meta ~= nil and (type(meta) ~= "table" or meta.__lt ~= nil)
+end
+
+-- The level of the line that called put, take, ...: these call `add` or `remove`, in a protected call, and `before`.
+local OPERATION = 6
+
+-- The default of `less`.
+local function less_than(a, b)
+  local kind = type(a)
+  if (kind ~= type(b) or kind ~= "number" and kind ~= "string") and not (has_order(a) or has_order(b)) then
+    error(("priority_buffer: `<` cannot compare %s with %s; give it a function that can: "
+      .. "rn.priority_buffer(n, less)"):format(check.article(a), check.article(b)), OPERATION)
+  end
+  return a < b
+end
 
 ---Makes a buffer from which the least value leaves first. Equal values leave in the order in which they were added.
 ---@param n integer how many values it holds before puts must wait
