@@ -44,6 +44,7 @@ local store = { hand_back = hand_back.hand_back }
 ---@field locks any the locks between processes; nil for a store in memory
 ---@field holder string the name of this process, and of a lock that it holds while it has the store open
 ---@field workers integer how many there have been
+---@field private claims integer the last one of the process
 ---@field readers table<string, table[]> those that read streams, by the streams; lists, since their order decides which
 ---go block runs first, and a simulation must be the same each time
 ---@field reads table<table, string> the stream of each
@@ -218,6 +219,14 @@ function Store:in_background(f, ...)
   return block
 end
 
+---For the library: a number for messages that a consumer takes, and the one after it, which this process uses for
+---nothing else. So consumers of one name in a process, such as a stage that drains and the next one, tell theirs apart.
+---@return integer claim
+function Store:claim()
+  self.claims = self.claims + 2
+  return self.claims
+end
+
 -- ---- its time ----
 
 ---For the library: the time of the store in ms since 1970, which does not jump.
@@ -342,7 +351,7 @@ function store.open(path, opts)
   local opening <close> = setmetatable({ db = db, is_open = false }, Opening)
   local self = setmetatable({
     db = db, path = path, running = {}, memories = {}, functions = {}, is_closed = false, holder = new_holder(db),
-    workers = 0, readers = {}, reads = {}, drainers = {}, settling = 0, version = schema.ONCE,
+    workers = 0, claims = 0, readers = {}, reads = {}, drainers = {}, settling = 0, version = schema.ONCE,
   }, Store)
   local ok, problem = schema.prepare(db, schema.ONCE)
   if ok then self.base, self.noted = clock.base(db) end

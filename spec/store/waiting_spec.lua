@@ -5,6 +5,7 @@ local consumers = require "runnel.store.consumer"
 local generator = require "spec.support.generator"
 local in_world = require "spec.support.in_world"(it)
 local long = require "spec.support.long"
+local message_of = require "runnel.store.message".new
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"
@@ -95,16 +96,17 @@ describe("a message of a store that waits", function()
     end
     local consumer = assert(consumers.open(store, "jobs", "s", { usual_pending = 10 }))
     drop(true, 1, false)
-    assert.equal(1, consumer:claim(1)[1].seq)
+    local first = message_of(consumer:claim(1)[1], {})
     drop(true, 2, false)
-    assert.equal(2, consumer:claim(1)[1].seq)
-    consumer:back(1, 1000000)
+    local second = message_of(consumer:claim(1)[1], {})
+    assert.same({ 1, 2 }, { first.sequence, second.sequence })
+    consumer:back(first, 1000000)
     patience.wait_for(function() return store.settling == 0 end)
     drop(true, 1, true)
     assert.is_true(stream:cancel "1") -- so the id is free
     drop(true, 3, false)
     assert.is_true(stream:cancel "1")
-    consumer:back(2, 1000000)
+    consumer:back(second, 1000000)
     patience.wait_for(function() return store.settling == 0 end)
     drop(true, 2, true)
     assert.same({ true, 4, false, n = 3 }, table.pack(sink:put("y", { id = "1" })))
@@ -193,10 +195,10 @@ describe("a message of a store that waits", function()
   -- A put that is dropped changes nothing. So an id is known only if a message with it was stored, and no later one
   -- with it was cancelled: `known` has the number of that message.
 
-  -- What a message is for a consumer: nil before it is delivered; "waits" again; "held"; "done".
+  -- What a message is for a consumer: nil before it is delivered; "waits" again; "done"; a message, which it holds.
   local function waits(message)
     for _, state in pairs(message.of) do
-      if state == "held" or state == "done" then return false end
+      if state ~= "waits" then return false end
     end
     return true
   end
@@ -262,19 +264,20 @@ describe("a message of a store that waits", function()
             local one
             for _, message in ipairs(messages) do one = message.seq == row.seq and message or one end
             expect(one and tostring(one.value), row.value, "value")
-            one.of[consumer] = "held"
+            one.of[consumer] = message_of(row, {})
           end
         elseif list[1] then
           local consumer = list[random(#list)]
           for _, one in ipairs(messages) do
-            if one.of[consumer] == "held" then
+            local held = one.of[consumer]
+            if type(held) == "table" then
               if what == 7 then
-                consumer:finish(one.seq)
+                consumer:finish(held)
                 one.of[consumer] = "done"
               elseif what == 8 then
-                consumer:lease(one.seq)
+                consumer:lease(held)
               else
-                consumer:back(one.seq, random(2) == 1 and 1000000 or nil)
+                consumer:back(held, random(2) == 1 and 1000000 or nil)
                 one.of[consumer] = "waits"
               end
               patience.wait_for(function() return store.settling == 0 end)

@@ -76,7 +76,7 @@ update runnel_delivery set holder = null, claim = null, deliveries = 0, due = $A
   where stream = ?1 and consumer = ?2 and holder = ?3 and claim = ?4 and $AT > ?5;
 delete from runnel_delivery where stream = ?1 and consumer = ?2 and holder = ?3 and claim = ?4
   and not exists (select 1 from runnel_message m where m.stream = ?1 and m.seq = runnel_delivery.seq);
-select m.seq, m.subject, m.form, m.value, m.headers, m.priority, m.made, d.deliveries, s.last
+select m.seq, m.subject, m.form, m.value, m.headers, m.priority, m.made, d.deliveries, d.claim, s.last
   from runnel_stream s cross join runnel_delivery d indexed by runnel_delivery_held cross join runnel_message m
   where d.stream = ?1 and d.consumer = ?2 and d.holder = ?3 and d.claim in (?4, ?5) and s.name = ?1
     and m.stream = ?1 and m.seq = d.seq order by d.claim, d.seq]]):gsub("%$AT", (AT:format "runnel_delivery.seq"))
@@ -103,11 +103,17 @@ from runnel_consumer c, runnel_stream s where c.stream = ?1 and c.name = ?2 and 
 local RESUME <const> = "update runnel_consumer set paused = 0, resumes = null "
   .. "where stream = ? and name = ? and resumes <= ?"
 
-local END <const> = "delete from runnel_delivery where stream = ? and seq = ? and consumer = ? and holder = ?"
-local BACK <const> = "update runnel_delivery set holder = null, due = ?5 where stream = ?1 and seq = ?2 and "
-  .. "consumer = ?3 and holder = ?4"
-local LEASE <const> = "update runnel_delivery set due = ?5 where stream = ?1 and seq = ?2 and consumer = ?3 and "
-  .. "holder = ?4"
+-- Answers have an effect only while the delivery is the one that the message came with (Consumer:delivery_of). Not if
+-- it was delivered again since, also to this process; nor if its stream was deleted and made again. But an
+-- acknowledgement after the lease holds for a further delivery to this process, too: else a program that always takes
+-- longer than its lease would get the message for ever.
+local OWN <const> = "where stream = ?1 and seq = ?2 and consumer = ?3 and holder = ?4 and claim = ?5"
+local END <const> = "delete from runnel_delivery " .. OWN
+local ACK <const> = [[
+delete from runnel_delivery where stream = ?1 and seq = ?2 and consumer = ?3 and holder = ?4
+  and exists (select 1 from runnel_consumer where stream = ?1 and name = ?3 and made = ?5)]]
+local BACK <const> = "update runnel_delivery set holder = null, due = ?6 " .. OWN
+local LEASE <const> = "update runnel_delivery set due = ?6 " .. OWN
 
 -- Messages that were delivered as often as they may, and would be delivered again.
 local GIVE_UP <const> = "update runnel_delivery indexed by runnel_delivery_due set holder = null, due = ?4 "
@@ -137,7 +143,6 @@ delete from runnel_worker where stream = ?1 and consumer = ?2 and holder = ?3]]
 ---@field tries? integer
 ---@field private max_age? integer of the messages of the stream, when it was last read
 ---@field private since integer when it was made: by that it is known from another one of its name
----@field private claims integer how many there have been
 ---@field private claim_sql string
 ---@field private skip_sql string
 ---@field private order? runnel.store.ByKey of the option `key`
@@ -178,7 +183,7 @@ function consumer.open(store, stream, name, opts)
   local is_new = IS_NEW .. (row.subject and MATCHES or "")
   return setmetatable({
     store = store, stream = stream, name = name, made = row.stream_made, ack_wait = row.ack_wait, tries = row.tries,
-    paused = row.paused == 1, asked = row.asked, claims = 0, since = row.made, max_age = row.max_age,
+    paused = row.paused == 1, asked = row.asked, since = row.made, max_age = row.max_age,
     claim_sql = (opts.key and AGAIN .. COME or AGAIN .. NEW .. SKIP .. COME)
       :gsub("%$NEW", is_new):gsub("%$MADE", ("%.17g"):format(row.made)),
     skip_sql = SKIP:gsub("%$NEW", is_new),
@@ -198,8 +203,7 @@ end
 -- Claims messages of keys of which no other one is in work.
 local function claim_by_key(self, room)
   local stream, name, holder = self.stream, self.name, self.store.holder
-  local now, claim = self.store:time(), self.claims + 2
-  self.claims = claim
+  local now, claim = self.store:time(), self.store:claim()
   return must(self.store, "last", self.claim_sql,
     stream, name, holder, claim, NEVER, now, room,
     stream, name, holder, claim, now,
@@ -229,8 +233,7 @@ function Consumer:claim(room)
     must(self.store, "exec", steps.forget_lost(self))
   end
   if self.order then return claim_in_order(self, room) end
-  local claim = self.claims + 2
-  self.claims = claim
+  local claim = self.store:claim()
   if self.tries then must(self.store, "exec", GIVE_UP, stream, name, self.tries, NEVER, now) end
   return must(self.store, "last", self.claim_sql,
     stream, name, holder, claim, NEVER, now, room,
@@ -307,34 +310,49 @@ local function later(self, sql, ...)
   end, ...), "store")
 end
 
+---What tells the delivery with which a message came from all others: the first values of OWN.
+---@param message runnel.store.Message
+---@return string stream, integer seq, string consumer, string holder, integer claim
+function Consumer:delivery_of(message)
+  return self.stream, message.sequence, self.name, self.store.holder, message.claim
+end
+
 ---Gives a message back, to be delivered again at once, or after ms. In the background.
----@param seq integer
+---@param message runnel.store.Message
 ---@param ms? number
----@param priority? integer of the message
-function Consumer:back(seq, ms, priority)
+function Consumer:back(message, ms)
   local due = self.store:after(ms or 0)
-  if (priority or 0) > 0 and not ms then due = -priority end
-  later(self, BACK, self.stream, seq, self.name, self.store.holder, due)
+  if message.priority > 0 and not ms then due = -message.priority end
+  local stream, seq, name, holder, claim = self:delivery_of(message)
+  later(self, BACK, stream, seq, name, holder, claim, due)
 end
 
 ---Ends a message. In the background.
----@param seq integer
+---@param message runnel.store.Message
 ---@param scope? string of its steps, which are forgotten
-function Consumer:finish(seq, scope)
-  local sql = scope and END .. ";" .. steps.FORGET or END
-  later(self, sql, self.stream, seq, self.name, self.store.holder, table.unpack { scope })
+function Consumer:finish(message, scope)
+  local stream, seq, name, holder, claim = self:delivery_of(message)
+  local sql = scope and END .. ";" .. steps.FORGET_IF_CHANGED or END
+  later(self, sql, stream, seq, name, holder, claim, table.unpack { scope })
+end
+
+---Ends a message that the program acknowledges. In the background.
+---@param message runnel.store.Message
+function Consumer:acknowledge(message)
+  later(self, ACK, self.stream, message.sequence, self.name, self.store.holder, self.since)
 end
 
 ---Lets the lease of a message end after ack_wait from now. In the background.
----@param seq integer
-function Consumer:lease(seq)
-  later(self, LEASE, self.stream, seq, self.name, self.store.holder, self.store:after(self.ack_wait))
+---@param message runnel.store.Message
+function Consumer:lease(message)
+  local stream, seq, name, holder, claim = self:delivery_of(message)
+  later(self, LEASE, stream, seq, name, holder, claim, self.store:after(self.ack_wait))
 end
 
 ---The statement that ends a message, and its values: no row is changed if this process does not have it any more.
----@param seq integer
+---@param message runnel.store.Message
 ---@return string sql, any ... values
-function Consumer:end_of(seq) return END, self.stream, seq, self.name, self.store.holder end
+function Consumer:end_of(message) return END, self:delivery_of(message) end
 
 -- ---- workers ----
 

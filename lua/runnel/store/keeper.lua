@@ -82,9 +82,13 @@ function Keeper:fetch() self.reader:ring() end
 
 function Keeper:close() self.reader:close() end
 
----A process never gets a message again that it has. But one that is to leave may come again before the go block that
----has stored this goes on.
-function Keeper:join(held) return not (held.is_answered or held.leaves) end -- luacheck: no self
+---A process never gets a message again that it has, unless another program has changed the tables. But one that is to
+---leave may come again before the go block that has stored this goes on.
+function Keeper:join(held, message) -- luacheck: no self
+  if held.is_answered or held.leaves then return false end
+  held.claim = message.claim
+  return true
+end
 
 ---A stream that was deleted and made again counts from 1.
 function Keeper:id(message)
@@ -103,7 +107,7 @@ end
 -- The statements that end a message and store results, and their values; or nil and the reason why a result cannot be
 -- stored.
 local function statements(self, message, results)
-  local sql = table.pack(self.consumer:end_of(message.sequence))
+  local sql = table.pack(self.consumer:end_of(message))
   local made, n, all = self.consumer.store:time(), sql.n, sql
   local texts = { sql[1] }
   for i, result in ipairs(results) do
@@ -115,7 +119,7 @@ local function statements(self, message, results)
   end
   local scope = steps_of(self, message)
   if scope then
-    texts[#texts + 1] = ";" .. steps.FORGET
+    texts[#texts + 1] = ";" .. steps.FORGET_IF_CHANGED
     n = n + 1
     all[n] = scope
   end
@@ -127,13 +131,14 @@ end
 ---@param tx? runnel.sqlite.Transaction
 ---@param message runnel.store.Message
 ---@param results { value: any }[]
----@return boolean? ok, string? err
+---@return integer? changed 0: this process does not have the message any more, and nothing was stored
+---@return string? err
 ---@return boolean? passes the same call may succeed later
 function Keeper:store_results(tx, message, results)
   local all, problem = statements(self, message, results)
   if not all then return nil, problem, false end
-  local ok, err = (tx or self.consumer.store):attempt("exec", table.unpack(all, 1, all.n))
-  if ok then return true end
+  local changed, err = (tx or self.consumer.store):attempt("exec", table.unpack(all, 1, all.n))
+  if changed then return changed end
   local reason, passes = problems.of_put(err, self.to)
   return nil, reason, passes
 end
@@ -155,7 +160,7 @@ end
 ---@return string? err
 ---@return boolean? passes the same call may succeed later
 function Keeper:store_outcome(job, rows)
-  local all = table.pack(self.consumer:end_of(job.message.sequence))
+  local all = table.pack(self.consumer:end_of(job.message))
   local texts, n, store = { all[1] }, all.n, self.consumer.store
   for place, row in ipairs(rows) do
     texts[place + 1] = OUTCOME
@@ -172,11 +177,11 @@ end
 
 function Keeper:back(message, ms)
   if not answer(message) then return end
-  messages.after(message, function() self.consumer:back(message.sequence, ms, message.priority) end)
+  messages.after(message, function() self.consumer:back(message, ms) end)
 end
 
 function Keeper:drop(message)
-  if answer(message) then self.consumer:finish(message.sequence, steps_of(self, message)) end
+  if answer(message) then self.consumer:finish(message, steps_of(self, message)) end
 end
 
 function Keeper:extend(message) -- luacheck: no self

@@ -24,6 +24,7 @@ local message = {}
 ---@field remaining integer how many messages the stream has after it
 ---@field headers? table<string, string>
 ---@field priority integer
+---@field claim? integer with which this process has got it; nil without a consumer
 ---@field again "first"|"again"
 ---@field is_due boolean true: it comes only when its time has come
 ---@field leaves? boolean this process lets it wait in the file, so that any process may get it
@@ -62,6 +63,7 @@ function message.new(row, of)
     of = of, sequence = row.seq, subject = row.subject, form = row.form, data = row.value, time = row.made,
     headers = headers, problem = problem, deliveries = row.deliveries, priority = row.priority, is_due = true,
     remaining = math.max(0, row.last - row.seq), again = row.deliveries == 1 and "first" or "again",
+    claim = row.claim,
   }, Message)
 end
 
@@ -106,7 +108,7 @@ local function is_explicit(self) return self.of.acks == "explicit" end
 function Message:ack()
   sign.own(self, "m", "ack")
   if not is_explicit(self) or not answer(self) then return false end
-  self.of.consumer:finish(self.sequence)
+  self.of.consumer:acknowledge(self)
   return true
 end
 
@@ -124,7 +126,7 @@ function Message:nak(ms)
   sign.own(self, "m", "nak")
   if ms ~= nil then check.ms(ms, 1, "nak: ms") end
   if not is_explicit(self) or not answer(self) then return false end
-  self.of.consumer:back(self.sequence, ms, self.priority)
+  self.of.consumer:back(self, ms)
   return true
 end
 
@@ -133,7 +135,7 @@ end
 function Message:progress()
   sign.own(self, "m", "progress")
   if self.is_answered or not is_explicit(self) then return false end
-  self.of.consumer:lease(self.sequence)
+  self.of.consumer:lease(self)
   return true
 end
 

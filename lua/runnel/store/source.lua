@@ -25,11 +25,11 @@ local ROOM <const> = 1 << 20
 local function hand_over(of, out, waiting)
   for message in waiting do
     if not of.is_closed and put_while_open(out, message) then
-      if of.acks == "explicit" then of.consumer:lease(message.sequence)
-      elseif messages.answer(message) then of.consumer:finish(message.sequence) end
+      if of.acks == "explicit" then of.consumer:lease(message)
+      elseif messages.answer(message) then of.consumer:finish(message) end
       of:ring()
     elseif messages.answer(message) then
-      of.consumer:back(message.sequence, nil, message.priority)
+      of.consumer:back(message)
     end
   end
 end

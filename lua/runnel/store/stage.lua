@@ -12,6 +12,7 @@ local sinks = require "runnel.store.sink"
 local steps = require "runnel.store.steps"
 local worker = require "runnel.queue.worker"
 
+local hand_back = require "runnel.queue.hand_back".hand_back
 local raise_if_nil = require "runnel.workers.calls".raise_if_nil
 
 local stage = {}
@@ -38,6 +39,8 @@ local function with_steps(consumer, f)
   end
 end
 
+local NOT_OWN <const> = "message %d does not belong to this process any more, so its transaction was rolled back"
+
 -- The same in a transaction, which stores the results at its end.
 local function with_tx(keeper, f, has_results)
   return function(value, message)
@@ -45,8 +48,9 @@ local function with_tx(keeper, f, has_results)
     keeper.consumer.store.db:transaction(function(tx)
       outcome = table.pack(f(value, message, tx))
       if outcome[2] ~= nil then raise_if_nil(outcome[1], outcome[2]) end -- nothing is committed
-      local ok, err = keeper:store_results(tx, message, results_of(outcome, has_results))
-      if not ok then error(err, 0) end
+      local changed, err = keeper:store_results(tx, message, results_of(outcome, has_results))
+      if not changed then error(err, 0) end
+      if changed == 0 then hand_back(NOT_OWN:format(message.sequence)) end -- whoever has it does the same
     end)
     message.is_stored = true
     return table.unpack(outcome, 1, outcome.n)

@@ -7,8 +7,9 @@ local context = internal.trace.context
 
 local steps = {}
 
----The statement that forgets the steps of a scope.
-steps.FORGET = "delete from runnel_once where scope = ?1 or (scope > ?1 || ' >' and scope < ?1 || ' ?')"
+---The statement that forgets the steps of a scope; and one that does so only if the statement before has changed a row.
+steps.FORGET = "delete from runnel_once where (scope = ?1 or (scope > ?1 || ' >' and scope < ?1 || ' ?'))"
+steps.FORGET_IF_CHANGED = steps.FORGET .. " and changes() > 0"
 
 -- ---- of the messages of stages ----
 

@@ -237,9 +237,9 @@ delete from runnel_signal where name = ?1 and id = ?2 and (signal >= char(2) and
 ---cancels it may have come although its go blocks have only seen that there are signals.
 run_table.LEAVE = [[
 update runnel_delivery set holder = null, claim = null, starts = null, deliveries = 0,
-    due = case when exists (select 1 from runnel_signal where name = ?5 and id = ?6
-      and (signal = '' or seq > ?7)) then ?8 else ?9 end
-  where stream = ?1 and seq = ?2 and consumer = ?3 and holder = ?4;
+    due = case when exists (select 1 from runnel_signal where name = ?6 and id = ?7
+      and (signal = '' or seq > ?8)) then ?9 else ?10 end
+  where stream = ?1 and seq = ?2 and consumer = ?3 and holder = ?4 and claim = ?5;
 update runnel_run set since = case when state = ?3 then since else ?4 end, state = ?3, due = ?5, step = ?6, line = ?7
   where name = ?1 and id = ?2 and changes() = 1]]
 

@@ -257,8 +257,8 @@ local function ending(keeper, call, state, outcome, data, text)
   local name, time, run = work.name, work.store:time(), call.run
   local id = run and run.id or table_of.key(name, message.value)
   local at = state == "failed" and run and run.failed_at or NOWHERE
-  local sql, stream, seq, consumer, holder = keeper.consumer:end_of(message.sequence)
-  return sql .. table_of.RESULT, stream, seq, consumer, holder,
+  local sql, stream, seq, consumer, holder, claim = keeper.consumer:end_of(message)
+  return sql .. table_of.RESULT, stream, seq, consumer, holder, claim,
     name, id, outcome.failed, outcome.form, data, time,
     name, id, state, time, at.step, at.line, text, name, id, state
 end
@@ -269,7 +269,8 @@ local function leave(keeper, call)
   local store, waits_at = work.store, run.waits
   local due = run.left < table_of.NEVER and run.left or nil
   message.leaves = true
-  return store:attempt("exec", table_of.LEAVE, keeper.consumer.stream, message.sequence, work.name, store.holder,
+  local stream, seq, consumer, holder, claim = keeper.consumer:delivery_of(message)
+  return store:attempt("exec", table_of.LEAVE, stream, seq, consumer, holder, claim,
     work.name, run.id, run.seen, store:time(), run.left,
     work.name, run.id, waits_at.state, store:time(), due, waits_at.step, waits_at.line)
 end
