@@ -350,6 +350,39 @@ describe("runnel.store", function()
       db:exec "update runnel_schema set version = 1"
     end)
 
+    it("is the same by its path and by a link: each process sees that the others are alive", function()
+      assert.equal(0, process.run(dir.path, "ln -s work.db link.db && ln -s . folder").status)
+      for _, path in ipairs { "link.db", "folder/work.db", "folder/link.db" } do
+        local name = "charge " .. path
+        calls = 0
+        local linked <close> = stores.open(dir.path .. "/" .. path)
+        local began, goes_on = rn.chan(), rn.chan()
+        local function charge(of)
+          return of:once(name, function(of_whom)
+            calls = calls + 1
+            began:put(true)
+            goes_on:take()
+            return of_whom
+          end)
+        end
+        local first = rn.go(charge(store), "customer")
+        began:take()
+        local second = rn.go(charge(linked), "customer")
+        assert(store:stream "s")
+        assert(assert(store:sink "s"):put(path))
+        local source = assert(store:source("s", { name = "n" }))
+        assert.equal(path, source:take().value)
+        assert(linked:queues(1)) -- gives back the messages of processes that have ended
+        assert.equal(1, store.db:one("select count(*) as n from runnel_delivery where holder = ?", store.holder).n)
+        source:close()
+        goes_on:close()
+        assert.same({ "customer", "customer", 1 }, { first:take(), second:take(), calls })
+        assert(assert(store:stream "s"):delete())
+      end
+      assert.equal("folder\nlink.db\nwork.db\nwork.db-locks\nwork.db-shm\nwork.db-wal\n",
+        process.run(dir.path, "ls").out)
+    end)
+
     it("gets the tables of streams when they are needed, and keeps its results", function()
       counted("work", function() return "kept" end) "a"
       assert.same({ version = 1 }, store.db:one "select version from runnel_schema")

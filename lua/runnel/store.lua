@@ -37,7 +37,8 @@ local store = { hand_back = hand_back.hand_back }
 
 ---@class runnel.store.Store
 ---@field db runnel.sqlite.Database the database, where a program may have its own tables
----@field path string
+---@field path string as the program has given it
+---@field file? string the file itself, of which a path may be a link; nil for a store in memory
 ---@field running table<string, runnel.store.Run> the running calls, by name and key
 ---@field memories table<string, runnel.store.Memory>
 ---@field functions table<string, { f: function, key?: function }> those of `once`, by name
@@ -334,6 +335,12 @@ local function new_holder(db)
   return ("%s:%d:%s"):format(host, pid, random)
 end
 
+-- The path of the file that a database has, without links; nil if it is in memory.
+local function file_of(db)
+  local file = db:one("pragma database_list").file
+  return file ~= "" and file or nil
+end
+
 -- Closes the database of a store that could not be opened.
 local Opening = { __close = function(self)
   if not self.is_open then self.db:close() end
@@ -355,9 +362,11 @@ function store.open(path, opts)
   }, Store)
   local ok, problem = schema.prepare(db, schema.ONCE)
   if ok then self.base, self.noted = clock.base(db) end
-  if ok and path ~= ":memory:" then
-    self.locks, problem = db:locks(path .. "-locks")
-    problem = problem and ("%s-locks: %s"):format(path, problem)
+  self.file = ok and file_of(db) or nil
+  if self.file then
+    local locks = self.file .. "-locks" -- not beside a link: all who use the file must see the locks of each other
+    self.locks, problem = db:locks(locks)
+    problem = problem and ("%s: %s"):format(locks, problem)
   end
   if self.locks then self.locks:try(self.holder) end
   if not problem then

@@ -23,8 +23,9 @@ describe("runnel.queue.owners", function()
 
   it("has one owner for each server and each file, the newest, and each store in memory", function()
     local _, nats = open { url = "nats://a" }, open { url = "nats://a" }
-    local jobs, first, second = open { path = "jobs.db" }, open { path = ":memory:" }, open { path = ":memory:" }
-    open { path = "old.db" }.has_ended = true
+    local _, jobs = open { path = "link.db", file = "/jobs.db" }, open { path = "jobs.db", file = "/jobs.db" }
+    local first, second = open { path = ":memory:" }, open { path = ":memory:" }
+    open { path = "old.db", file = "/old.db" }.has_ended = true
     assert.same({ nats, jobs, first, second }, owners.open())
   end)
 

@@ -5,7 +5,8 @@ local owners = {}
 ---A connection to NATS, or a store.
 ---@class runnel.internal.queue.Owner
 ---@field url? string of a connection's server
----@field path? string of a store's file
+---@field path? string of a store, for people
+---@field file? string that of a store; nil if it is in memory
 ---@field has_ended? boolean
 ---@field queues fun(self): table[]?, any
 
@@ -20,7 +21,7 @@ function owners.add(owner)
 end
 
 -- What tells which queues it has: two connections to one server have the same ones, two stores in memory do not.
-local function place_of(owner) return owner.url or owner.path ~= ":memory:" and owner.path or owner end
+local function place_of(owner) return owner.url or owner.file or owner end
 
 ---Those that are open, in the order in which they were added: of those with the same queues the newest.
 ---@return runnel.internal.queue.Owner[]

@@ -38,7 +38,7 @@ end
 function run_table.current(store)
   local run = steps.current()
   local own = run and run.is_run and run.work.store
-  return own and (own == store or own.path == store.path and own.locks) and run or nil
+  return own and (own == store or own.file and own.file == store.file) and run or nil
 end
 
 ---Runs a statement; raises its error at the program's line.
