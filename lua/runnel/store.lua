@@ -41,7 +41,7 @@ local store = { hand_back = hand_back.hand_back }
 ---@field file? string the file itself, of which a path may be a link; nil for a store in memory
 ---@field running table<string, runnel.store.Run> the running calls, by name and key
 ---@field memories table<string, runnel.store.Memory>
----@field functions table<string, { f: function, key?: function }> those of `once`, by name
+---@field functions table<string, { f: function, key?: function, is_of_runs?: boolean }> those of `once`, by name
 ---@field locks any the locks between processes; nil for a store in memory
 ---@field holder string the name of this process, and of a lock that it holds while it has the store open
 ---@field workers integer how many there have been

@@ -1,6 +1,7 @@
 -- store:forget beside calls: what it has forgotten is called again, and stays nowhere.
 
 local process = require "spec.support.process"
+local raises = require "spec.support.raises"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 
@@ -72,6 +73,41 @@ describe("store:forget", function()
     started:take()
     gate:put(true)
     assert.equal(2, third:take())
+  end)
+
+  it("refuses the name of runs, whose steps would be done again, and the id of one", function()
+    sim.run(function()
+      local own <close> = stores.open ":memory:"
+      local paid = 0
+      local pay = own:once("pay", function() paid = paid + 1 end)
+      local runs = own:runs("order", function(run)
+        pay(run.key)
+        run:sleep(1000)
+        return "sent"
+      end)
+      local function refused(...)
+        raises('^forget: "order" is the name of runs: forget each one that has ended, store:runs%("order"%):get%(id%)',
+          function(...) own:forget(...) end, ...)
+      end
+      refused "order" -- it is no function's, although there are no runs yet
+      local r = assert(runs:start "a")
+      rn.sleep(100)
+      refused "order"
+      refused("order", "a")
+      assert.equal(0, own:forget("order", "b"))
+      runs:stop()
+      refused "order"
+      assert.same({ 1, 0 }, { paid, own:forget "pay" })
+      own:runs("order", function(run)
+        pay(run.key)
+        run:sleep(1000)
+        return "sent"
+      end)
+      assert.equal("sent", r:result())
+      assert.equal(1, paid)
+      assert.is_true(r:forget())
+      refused "order"
+    end)
   end)
 end)
 

@@ -364,6 +364,20 @@ end
 
 function Forgetting:__close() forget_in_memory(self.memory, self.id) end
 
+local HAS_RUNS <const> = "select 1 from runnel_run where name = ?1 and (?2 is null or id = ?2) limit 1"
+
+-- Raises if a name is that of runs, or a key of it the id of one: the effects of their steps would be done again, and
+-- the name is not free.
+local function check_no_runs(self, store, column)
+  local f = not column and store.functions[self.name]
+  local has_table = must(self, store.db, "rows", "select 1 from sqlite_schema where name = 'runnel_run'")[1]
+  local has_runs = f and f.is_of_runs or has_table and must(self, store.db, "rows", HAS_RUNS, self.name, column)[1]
+  if has_runs then
+    internal.raise(("forget: %q is the name of runs: forget each one that has ended, store:runs(%q):get(id):forget()")
+      :format(self.name, self.name))
+  end
+end
+
 ---Forgets the result of a key, or all results of a name; then the name is free for another function. Returns how many.
 ---@param store runnel.store.Store
 ---@param name string
@@ -373,6 +387,7 @@ function Forgetting:__close() forget_in_memory(self.memory, self.id) end
 function once.forget(store, name, key, has_key)
   local self, memory = { name = name }, memory_of(store, name)
   if not has_key then
+    check_no_runs(self, store)
     local forgetting <close> = forget_in_memory(memory) -- luacheck: ignore 211
     local n = must(self, store.db, "exec", "delete from runnel_once where scope = '' and name = ?", name)
     must(self, store.db, "exec", "delete from runnel_once where scope > ?1 || '[' and scope < ?1 || '\\'", name)
@@ -380,6 +395,7 @@ function once.forget(store, name, key, has_key)
     return n
   end
   local column, text = key_of(self, key)
+  check_no_runs(self, store, column)
   local forgetting <close> = forget_in_memory(memory, name .. "\0" .. text) -- luacheck: ignore 211
   local n = must(self, store.db, "exec", FORGET, name, column)
   must(self, store.db, "exec", steps.FORGET, steps.scope("", name, text))

@@ -226,7 +226,7 @@ function runs.runs(store, name, f, opts)
   local made, err = streams.stream(store, table_of.stream(name), { subjects = ">", retention = "workqueue" })
   if not made then error("runs: " .. err, 2) end
   if not f then return self end
-  store.functions[name] = { f = self } -- no function of `once` is the same one
+  store.functions[name] = { f = self, is_of_runs = true } -- no function of `once` is the same one
   local ok, problem = continue(self, f, given)
   if not ok then
     store.functions[name] = nil
