@@ -55,6 +55,32 @@ describe("the messages that wait in a queue of a store", function()
     assert.same({}, q:list { after = 4 })
   end)
 
+  it("are not removed or moved if they are runs, which then would never end, nor moved to what takes no messages",
+    function()
+      local runs = store:runs("order", function(run)
+        run:wait "paid"
+        return "sent"
+      end, { n = 1 })
+      local r = assert(runs:start "a")
+      local words, q = queue("words", { "a" }), assert(store:queue "order")
+      patience.wait_for(function() return #q:list() == 1 and r:state().state == "waiting" end)
+      local number = assert(q:list())[1].sequence
+      local cancelled, why = q:cancel(number)
+      assert.is_nil(cancelled)
+      assert.matches("^cancel: the messages of runnel%-runs%-order/order are runs, .*: cancel the run %(r:cancel, "
+        .. "runnel runs %S+/work.db cancel RUN%)$", why)
+      assert.same({ n = 2, nil, "move: the messages of runnel-runs-order/order are runs, which would never end without "
+        .. "them" }, table.pack(q:move(number, "words")))
+      store:serve("double", 1, function() end):drain()
+      assert.same({ n = 2, nil, 'move: the stream "runnel-jobs-double" takes only jobs' },
+        table.pack(words:move(1, "runnel-jobs-double")))
+      assert.same({ n = 2, nil, 'move: the stream "runnel-runs-order" takes only runs' },
+        table.pack(words:move(1, "runnel-runs-order")))
+      assert.equal(1, #words:list())
+      assert(r:signal "paid")
+      assert.equal("sent", r:result())
+    end)
+
   it("are found by a text in their values, subjects and ids, however many there are", function()
     local list, ids = {}, {}
     for i = 1, 450 do list[i], ids[i] = { name = "n" .. i }, "id" .. i end

@@ -1,7 +1,9 @@
 ---The messages that wait in a queue of a store, for operators: listed, removed, moved to another stream.
 
 local counts = require "runnel.queue.count"
+local jobs = require "runnel.store.jobs"
 local problems = require "runnel.store.problems"
+local run_table = require "runnel.store.runs.run_table"
 local streams = require "runnel.store.stream"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.store.values"
@@ -78,6 +80,10 @@ end
 ---@return true? cancelled, string? err
 function waiting_list.remove(queue, sequence)
   local store, stream = queue.owner, queue.stream
+  if run_table.is_stream(stream) then
+    return nil, ("cancel: the messages of %s are runs, which would never end without them: cancel the run (r:cancel, "
+      .. "runnel runs %s cancel RUN)"):format(queue.name, store.path)
+  end
   local rows, err = store:attempt("last", FREE .. REMOVE, stream, sequence, stream, sequence)
   if not rows then return nil, err end
   if not rows[1] then return nil, missing(queue, sequence) end
@@ -105,6 +111,12 @@ delete from runnel_message as m where m.stream = ?1 and m.seq = ?2 and changes()
 ---@return true? moved, string? err
 function waiting_list.move(queue, sequence, to)
   local store, stream = queue.owner, queue.stream
+  if run_table.is_stream(stream) then
+    return nil, ("move: the messages of %s are runs, which would never end without them"):format(queue.name)
+  end
+  if run_table.is_stream(to) or jobs.stage_of(to) then
+    return nil, ("move: the stream %q takes only %s"):format(to, run_table.is_stream(to) and "runs" or "jobs")
+  end
   local target, why = streams.open(store, to)
   if not target then return nil, why end
   local rows, err = store:attempt("last", MOVE, stream, sequence, to, stream, sequence)

@@ -10,10 +10,17 @@ local values = require "runnel.store.values"
 
 local run_table = {}
 
+local PREFIX <const> = "runnel-runs-"
+
 ---The stream of the runs of a name, whose messages are the runs that have not ended.
 ---@param name string
 ---@return string
-function run_table.stream(name) return "runnel-runs-" .. name end
+function run_table.stream(name) return PREFIX .. name end
+
+---Whether a stream is that of runs.
+---@param stream string
+---@return boolean
+function run_table.is_stream(stream) return stream:sub(1, #PREFIX) == PREFIX end
 
 ---What store:ring tells the runs of a name when signals have come.
 ---@param name string
