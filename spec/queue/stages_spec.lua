@@ -34,6 +34,43 @@ for _, at in ipairs(places) do
       out:close()
     end))
 
+    it("loses no message by a limit of deliveries of its queue", within(function(place)
+      local owner, calls = place.owner, 0
+      local words = stored(owner, "words")
+      local function start()
+        return owner:stage("words", 1, function()
+          calls = calls + 1
+          error("no network", 0)
+        end, nil, { name = "n", tries = 3, backoff = 1 })
+      end
+      local stage, queue = assert(start()), nil
+      local function wait_for_workers(n)
+        wait_for(function()
+          queue = owner:queue "n"
+          return queue and #queue.workers == n
+        end)
+      end
+      wait_for_workers(1)
+      assert.same({ n = 2, nil, "change: tries: words/n is the queue of a stage, which would lose messages by a limit "
+        .. "of deliveries: change the option tries in the program" }, table.pack(queue:change { tries = 1 }))
+      stage:stop()
+      wait_for_workers(0)
+      assert.is_true(queue:change { tries = 1 })
+      local reports = reported.report_texts(function()
+        local again, why = start()
+        if place.owner.url then
+          assert.equal('stage: the consumer "n" of "words" delivers a message at most 1 times, so the stage would '
+            .. "lose those that fail or are given back: remove that limit (nats consumer edit words n "
+            .. "--max-deliver=-1)", why)
+          return
+        end
+        assert(words:put "a")
+        wait_for(function() return again:stats().given_up == 1 end)
+        assert.same({ 3, 1 }, { calls, owner:dead("n"):count() })
+      end)
+      assert.same(place.owner.url and {} or { "no network" }, reports)
+    end))
+
     it("gets messages with its subject, and stores results with the subject to_subject", within(function(place)
       local owner = place.owner
       assert(owner:stream("words", { subjects = "words.>" }))

@@ -77,6 +77,11 @@ describe("the messages that wait in a queue of a store", function()
       assert.same({ n = 2, nil, 'move: the stream "runnel-runs-order" takes only runs' },
         table.pack(words:move(1, "runnel-runs-order")))
       assert.equal(1, #words:list())
+      runs:stop()
+      local changed, refused = assert(store:queue "order"):change { tries = 1 }
+      assert.is_nil(changed)
+      assert.matches("^change: tries: runnel%-runs%-order/order is the queue of runs, which would lose ", refused)
+      store:runs("order", function() return "sent" end)
       assert(r:signal "paid")
       assert.equal("sent", r:result())
     end)

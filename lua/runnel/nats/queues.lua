@@ -257,13 +257,15 @@ local MESSAGES <const> = { ack_wait = MS, max_running = COUNT, tries = COUNT }
 
 ---Changes settings on the server. Programs with the old settings in their code then fail to start: change them as well.
 ---@param opts { replicas?: integer, max_age?: number, ack_wait?: number, max_running?: integer, tries?: integer }
----replicas, max_age, ack_wait and max_running for a remote stage; for others ack_wait, max_running and tries
+---replicas, max_age, ack_wait and max_running for a remote stage; for others ack_wait and max_running, and for sources
+---with a name tries
 ---@return true? ok, string? err
 function Queue:change(opts)
   sign.own(self, "queue", "change")
   local is_jobs = self.kind == "jobs"
   check.table(opts, "change: options")
   check.options(opts, is_jobs and JOBS or MESSAGES, "change")
+  if opts.tries and self.workers[1] then return nil, shared.has_own_tries(self, "a stage") end
   if opts.replicas or opts.max_age then
     local ok, err = jetstream.change_stream(self.owner, self.stream, {
       num_replicas = opts.replicas, max_age = opts.max_age and jetstream.ns(opts.max_age),

@@ -18,6 +18,10 @@ local FORGETS <const> = "stage: the stream %q has the retention %q: when the ser
   .. "of messages that were removed, and may store results twice. Use the retention \"limits\" with max_age, or say "
   .. "at_least_once = true"
 
+-- An operator may have given the consumer a limit, as one of a source may have.
+local LOSES <const> = "stage: the consumer %q of %q delivers a message at most %d times, so the stage would lose those "
+  .. "that fail or are given back: remove that limit (nats consumer edit %s %s --max-deliver=-1)"
+
 ---Starts a durable stage: calls f with the value of each message of a stream, at most n calls at a time in this
 ---process, and stores what it returns in another stream. A message is acknowledged when its results are stored, so
 ---nothing is lost if a process or server is killed. f may be called again for a message whose results are stored
@@ -60,6 +64,8 @@ function stage.stage(conn, from, n, f, to, opts)
   local consumer = consumers.named(conn, from, name, config, defaults)
   local info, why = consumer:open()
   if not info then return nil, "stage: " .. why end
+  local most = info.config.max_deliver or -1
+  if most > 0 then return nil, LOSES:format(name, from, most, from, name) end
   local self, lost = start_worker.start(conn, {
     kind = "stage", name = name, n = n, stream = stream, bucket = names.stage_bucket(name),
     options = read.worker,

@@ -276,6 +276,16 @@ function Queue:__tostring()
   return ("queue: %s (%d waiting, %d running)"):format(self.name, self.waiting, self.running)
 end
 
+---Why the limit of deliveries of a queue cannot be changed, unless it is that of a source with a name. Stages and runs
+---give messages up themselves, as dead letters; what reaches a limit of its queue would only wait for ever.
+---@param queue runnel.queue.Queue
+---@param what "runs"|"a stage" whose queue it is
+---@return string
+function queues.has_own_tries(queue, what)
+  return ("change: tries: %s is the queue of %s, which would lose messages by a limit of deliveries: change the "
+    .. "option tries in the program"):format(queue.name, what)
+end
+
 ---Makes a class of queues of a table of methods, which has at least `store_paused` and `ask`.
 ---@param class table
 ---@return table class

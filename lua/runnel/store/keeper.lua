@@ -50,7 +50,10 @@ Keeper.__index = Keeper
 
 ---@param opts runnel.store.KeeperOptions
 ---@return runnel.store.Keeper
-function keepers.new(opts) return setmetatable(opts, Keeper) end
+function keepers.new(opts)
+  opts.consumer.tries = nil -- an operator's: a worker gives messages up itself, and they become dead letters
+  return setmetatable(opts, Keeper)
+end
 
 function Keeper:open(taker)
   local of, err = reader.open({
