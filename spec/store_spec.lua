@@ -383,6 +383,20 @@ describe("runnel.store", function()
         process.run(dir.path, "ls").out)
     end)
 
+    it("has locks for all who may use it, whoever opens it first", function()
+      store:close()
+      local is_root = process.run(dir.path, "id -u").out == "0\n"
+      local owner = is_root and "65534 +65534" or "%d+ +%d+"
+      assert.equal(0, process.run(dir.path, "rm -f work.db-* && chmod 660 work.db"
+        .. (is_root and " && chown 65534:65534 work.db" or "")).status)
+      store = open()
+      assert.matches("^%-rw%-rw%-%-%-%-%S* +1 +" .. owner .. " ", process.run(dir.path, "ls -ln work.db-locks").out)
+      store:close()
+      assert.equal(0, process.run(dir.path, "chmod 600 work.db && ln -sf nowhere work.db-locks").status)
+      store = open() -- through a link to a file that does not exist yet
+      assert.equal(0, process.run(dir.path, "rm work.db-locks && test -f nowhere").status)
+    end)
+
     it("gets the tables of streams when they are needed, and keeps its results", function()
       counted("work", function() return "kept" end) "a"
       assert.same({ version = 1 }, store.db:one "select version from runnel_schema")

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/vfs.h>
@@ -94,10 +95,31 @@ static bool is_on_network(int fd) {
   return false;
 }
 
+/* Gives a new file the permissions of another one and, as root, its owner, as SQLite does with its own files beside a
+   database. So an operator who opens a database first, as root or with another umask, does not lock its users out. */
+static void adopt(int fd, const char *path) {
+  struct stat database;
+  if (stat(path, &database) != 0) return;
+  (void)fchmod(fd, database.st_mode & 0777);
+  if (geteuid() == 0 && fchown(fd, database.st_uid, database.st_gid) != 0) return; /* the next open says so */
+}
+
+/* Opens the file of a database's locks, and makes it if it does not exist. Returns -1 and sets errno if it cannot. */
+static int open_file(const char *path, const char *database) {
+  int fd = open(path, O_RDWR | O_CLOEXEC);
+  if (fd >= 0 || errno != ENOENT) return fd;
+  fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd >= 0) adopt(fd, database);
+  else if (errno == EEXIST) /* another process has just made it; or it is a link to a file that does not exist */
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  return fd;
+}
+
+/* lib.locks(path, database) -> locks; or nil and the problem. The paths are that of their file, and of the database's. */
 int locks_new(lua_State *L) {
-  const char *path = luaL_checkstring(L, 1), *problem = NULL;
+  const char *path = luaL_checkstring(L, 1), *database = luaL_checkstring(L, 2), *problem = NULL;
   Locks *locks = (Locks *)handle_new(L, &locks_type, sizeof *locks, 0);
-  locks->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  locks->fd = open_file(path, database);
   if (locks->fd < 0) problem = strerror(errno);
   else if (is_on_network(locks->fd))
     problem = "it is on a network file system, where processes of several machines would damage it: use a disk of this "

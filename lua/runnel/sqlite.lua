@@ -384,14 +384,15 @@ function Database:listen(bell)
   return function() remove(listeners, bell) end
 end
 
----For runnel.store: locks between processes, by texts, in a file that is made if it does not exist. Or nil and the
----problem.
+---For runnel.store: locks between processes, by texts, in a file that is made if it does not exist, for those who may
+---use the database's file. Or nil and the problem.
 ---@param path string
+---@param file string that of the database
 ---@return any? locks
 ---@return string? problem
-function Database:locks(path)
+function Database:locks(path, file)
   if self.disk then return self.disk:locks(path) end
-  return lib.locks(path)
+  return lib.locks(path, file)
 end
 
 return sqlite

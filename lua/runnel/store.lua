@@ -365,7 +365,7 @@ function store.open(path, opts)
   self.file = ok and file_of(db) or nil
   if self.file then
     local locks = self.file .. "-locks" -- not beside a link: all who use the file must see the locks of each other
-    self.locks, problem = db:locks(locks)
+    self.locks, problem = db:locks(locks, self.file)
     problem = problem and ("%s: %s"):format(locks, problem)
   end
   if self.locks then self.locks:try(self.holder) end
