@@ -168,6 +168,28 @@ describe("a stage of a store", function()
       assert.equal(0, count "runnel_once")
     end)
 
+    it("forgets them, while it goes on, if the message was removed before its next try", function()
+      require("runnel.sim").run(function()
+        local mine <close> = stores.open ":memory:"
+        local stream, sink = assert(mine:stream("s", { max_messages = 10 })), assert(mine:sink "s")
+        local step = mine:once("step", function() return 1 end)
+        local stage = assert(mine:stage("s", 10, function(v)
+          step(v)
+          error("not now", 0)
+        end, nil, { name = "w", backoff = 1000, tries = 1000 }))
+        for i = 1, 100 do -- the first ones are discarded
+          assert(sink:put(i, { id = tostring(i) }))
+          rn.sleep(10)
+        end
+        rn.sleep(180000)
+        assert.equal(10, mine.db:one("select count(*) as n from runnel_once").n)
+        patience.wait_for(function() return stream:cancel "95" end)
+        rn.sleep(180000)
+        assert.equal(9, mine.db:one("select count(*) as n from runnel_once").n)
+        stage:stop()
+      end)
+    end)
+
     it("goes on with those that a program of an older version has stored", function()
       stored("s", "v")
       try()

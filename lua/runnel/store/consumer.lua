@@ -20,6 +20,9 @@ local consumer = {}
 -- How long it waits until it repeats a failed statement, in ms.
 local TRIES_AGAIN <const> = 200
 
+-- How often it forgets the steps of messages that were removed while they waited for a further try, in ms.
+local FORGETS <const> = 60000
+
 -- The time that never comes.
 local NEVER <const> = math.maxinteger
 
@@ -143,6 +146,7 @@ delete from runnel_worker where stream = ?1 and consumer = ?2 and holder = ?3]]
 ---@field tries? integer
 ---@field private max_age? integer of the messages of the stream, when it was last read
 ---@field private since integer when it was made: by that it is known from another one of its name
+---@field private forgot number when it last forgot the steps of messages that were removed
 ---@field private claim_sql string
 ---@field private skip_sql string
 ---@field private order? runnel.store.ByKey of the option `key`
@@ -184,6 +188,7 @@ function consumer.open(store, stream, name, opts)
   return setmetatable({
     store = store, stream = stream, name = name, made = row.stream_made, ack_wait = row.ack_wait, tries = row.tries,
     paused = row.paused == 1, asked = row.asked, since = row.made, max_age = row.max_age,
+    forgot = core.now(),
     claim_sql = (opts.key and AGAIN .. COME or AGAIN .. NEW .. SKIP .. COME)
       :gsub("%$NEW", is_new):gsub("%$MADE", ("%.17g"):format(row.made)),
     skip_sql = SKIP:gsub("%$NEW", is_new),
@@ -230,6 +235,10 @@ end
 function Consumer:claim(room)
   local stream, name, holder, now = self.stream, self.name, self.store.holder, self.store:time()
   while self.max_age and must(self.store, "exec", EXPIRE, stream, now) > 0 do
+    must(self.store, "exec", steps.forget_lost(self))
+  end
+  if core.now() - self.forgot >= FORGETS then
+    self.forgot = core.now()
     must(self.store, "exec", steps.forget_lost(self))
   end
   if self.order then return claim_in_order(self, room) end
