@@ -82,6 +82,25 @@ describe("the connections of requests", function()
     end)
   end)
 
+  both("do not keep a request that waits for one beyond its timeout", function()
+    local first_may_end = rn.chan()
+    local server <close> = assert(http.serve(0, function(req)
+      if req.path == "/first" then first_may_end:take() end
+      return 200
+    end))
+    http.max_connections(1)
+    local first = rn.go(http.get, server.url .. "first")
+    rn.yield()
+    local _, err = http.get(server.url, { timeout = 20 })
+    assert.is_true(rn.is_timeout(err))
+    local pieces = http.stream(server.url, { timeout = 20 })
+    assert.is_true(rn.is_timeout(select(2, pieces:take())))
+    assert.is_nil(first:poll())
+    first_may_end:close()
+    assert.equal(200, assert(first:take()).status)
+    assert.equal(200, assert(http.get(server.url, { timeout = 10000 })).status)
+  end)
+
   it("are limited for each server, and from each host of a world", function()
     sim.run(function()
       local world, elapsed = sim.world(), {}

@@ -110,6 +110,7 @@ typedef struct Transfer {
   struct Cookies *cookies;     /* with a hold; or NULL */
   curl_mime *mime;             /* a multipart body, owned; or NULL */
   curl_off_t max;              /* bytes of the body, at most */
+  int64_t timeout;             /* ms for the whole of it; 0: no limit */
   bool is_stream;              /* the body is taken in pieces; no limit if `max` is 0 */
   bool wants_certificates;     /* those of the server */
   bool wants_hints;            /* the headers of responses of status 103 */
@@ -127,6 +128,7 @@ typedef struct Transfer {
 
   /* Used in the thread only. */
   Link active;           /* in the list of libcurl's transfers */
+  int64_t deadline;      /* when the thread ends it, in ms of the monotonic clock; INT64_MAX: never. See end_late */
   Method method;         /* of the last request; set with the options */
   curl_off_t received;   /* bytes of the body so far, decompressed */
   size_t header_bytes;   /* of all headers so far */

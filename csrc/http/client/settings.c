@@ -212,6 +212,7 @@ static void set_limits(lua_State *L, int at, Transfer *t) {
   long timeout = has_settings ? (long)get_integer(L, at, "timeout", 0) : 0;
   long connect_timeout = has_settings ? (long)get_integer(L, at, "connect_timeout", 0) : CONNECT_MS;
   t->follows = t->redirects > 0;
+  t->timeout = timeout;
   long most = t->redirects < COUNT_MAX - LOGINS ? (long)t->redirects + LOGINS : COUNT_MAX;
   CURL *easy = t->easy;
   options_must(L, "redirects", curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, t->follows ? 1L : 0L));

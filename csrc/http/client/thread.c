@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <locale.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -26,6 +27,9 @@ enum { AGAIN_MS = 10 };
 
 /* How long a transfer whose request is not sent may be left to libcurl alone, in ms. See look_for_lost. */
 enum { LOOK_MS = 5000 };
+
+/* How many ms after its time is up the thread ends a transfer that libcurl has not ended. See end_late. */
+enum { LATE_MS = 5 };
 
 /* The most connections that are kept. */
 enum { KEPT_CONNECTIONS = 256 };
@@ -53,6 +57,7 @@ typedef struct Loop {
   size_t capacity;      /* how many elements of both arrays there is memory for */
   int64_t due;          /* deadline of libcurl's next call, in ms of the monotonic clock; INT64_MAX: never */
   int64_t look;         /* deadline of look_for_lost, while there are transfers */
+  int64_t late;         /* deadline of end_late: no transfer has an earlier one */
   List active;          /* libcurl's transfers */
   bool is_used;         /* there was a transfer since the multi handle was made */
   bool is_broken;       /* a function of libcurl, or on_socket, has failed: the multi handle is of no more use */
@@ -230,7 +235,10 @@ static void remove_transfer(Loop *loop, Transfer *t) {
 static void begin_transfer(Loop *loop, Transfer *t) {
   if (!loop->multi) make_multi(loop);
   loop->is_used = true;
-  if (!loop->active.first) loop->look = clock_ms() + LOOK_MS;
+  int64_t now = clock_ms();
+  if (!loop->active.first) loop->look = now + LOOK_MS;
+  t->deadline = t->timeout > 0 && t->timeout < INT64_MAX - now - LATE_MS ? now + t->timeout + LATE_MS : INT64_MAX;
+  if (t->deadline < loop->late) loop->late = t->deadline;
   if (loop->multi && curl_multi_add_handle(loop->multi, t->easy) == CURLM_OK) list_append(&loop->active, &t->active);
   else end_transfer(t, CURLE_OUT_OF_MEMORY);
 }
@@ -317,6 +325,7 @@ static void end_done(Loop *loop) {
 static int patience(const Loop *loop) {
   int64_t due = loop->due;
   if (loop->active.first && due > loop->look) due = loop->look;
+  if (loop->active.first && due > loop->late) due = loop->late;
   if (due == INT64_MAX) return loop->is_used ? IDLE_MS : -1;
   int64_t left = due - clock_ms();
   return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
@@ -409,6 +418,26 @@ static void look_for_lost(Loop *loop) {
   }
 }
 
+/* Ends transfers whose time is up, if libcurl has not: it does not look at the time of those that wait for a connection,
+   which may be long if each server has only so many (CURLMOPT_MAX_HOST_CONNECTIONS), or if they wait for one that others
+   are making (CURLOPT_PIPEWAIT). Looks at all transfers, but at most once for the deadline of each. */
+static void end_late(Loop *loop) {
+  int64_t now = clock_ms();
+  if (now < loop->late) return;
+  loop->late = INT64_MAX;
+  for (Link *link = loop->active.first, *next; link; link = next) {
+    Transfer *t = CONTAINER_OF(link, Transfer, active);
+    next = list_next(&loop->active, link);
+    if (t->deadline <= now) {
+      (void)snprintf(t->error, sizeof t->error, "Operation timed out after %lld ms without a free connection",
+                     (long long)t->timeout);
+      finish_transfer(loop, t, CURLE_OPERATION_TIMEDOUT);
+    } else if (t->deadline < loop->late) {
+      loop->late = t->deadline;
+    }
+  }
+}
+
 /* Whether kept connections must be closed now. */
 static bool closes_idle(Loop *loop) {
   Client *client = loop->client;
@@ -424,7 +453,7 @@ void *thread_run(void *data) {
   /* libcurl takes the names of hosts in the encoding of the locale. Lua's strings are UTF-8, whatever the program's. */
   locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
   if (utf8) (void)uselocale(utf8);
-  Loop loop = {.client = (Client *)data, .due = INT64_MAX};
+  Loop loop = {.client = (Client *)data, .due = INT64_MAX, .late = INT64_MAX};
 #if LIBCURL_VERSION_NUM >= 0x080200 /* else nothing tells which connection a transfer uses */
   loop.shares = curl_version_info(CURLVERSION_NOW)->version_num >= SHARES_SINCE;
 #endif
@@ -445,6 +474,7 @@ void *thread_run(void *data) {
     if (n == 0 && !loop.active.first && loop.due == INT64_MAX) close_multi(&loop);
     else if (loop.multi) work(&loop);
     look_for_lost(&loop);
+    end_late(&loop);
     if (loop.is_broken) fail_all(&loop);
   }
   while (loop.active.first) {
