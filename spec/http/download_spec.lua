@@ -250,6 +250,42 @@ describe("http.download", function()
     end)
   end)
 
+  -- Calls f while the disk is full.
+  local function with_full_disk(f)
+    local real = luv.fs_write
+    local again <close> = setmetatable({}, { -- luacheck: ignore 211
+      __close = function() luv.fs_write = real end, -- luacheck: ignore 122
+    })
+    function luv.fs_write(fd, _, _, done) -- luacheck: ignore 122
+      return luv.fs_fsync(fd, function() done "ENOSPC: no space left on device" end)
+    end
+    return f()
+  end
+
+  it("keeps what was noted before the disk was full, and nothing else", function()
+    with_server({ text = OLD, tag = '"1"', cut = 30000 }, function(url, path, file, asked)
+      local function fail() return select(2, with_full_disk(function() return http.download(url, path) end)) end
+      assert.is_string(fail())
+      assert.same({}, { read(path .. ".part"), read(path .. ".part.state") })
+      assert.is_nil(http.download(url, path))
+      file.cut = nil
+      assert.matches("ENOSPC", fail())
+      assert.equal(30000, assert(http.download(url, path)).resumed)
+      assert.same({ "all", "all", 30000, 30000 }, asked)
+      assert.is_true(read(path) == OLD)
+    end)
+  end)
+
+  both("leaves nothing of a file that is too long, also if a part of it was there", function()
+    with_server({ text = OLD, tag = '"1"', cut = 30000 }, function(url, path, file)
+      assert.is_nil(http.download(url, path))
+      file.cut = nil
+      local _, err = http.download(url, path, { max = #OLD - 1 })
+      assert.matches("more than 79999 bytes", err)
+      assert.same({}, { read(path .. ".part"), read(path .. ".part.state") })
+    end)
+  end)
+
   both("sends all headers of its options with each try", function()
     local seen, path = {}, os.tmpname()
     local server <close> = assert(http.serve(0, function(req)

@@ -10,6 +10,7 @@ local client = require "runnel.http.client"
 local core = require "runnel.core"
 local current = require "runnel.internal.world"
 local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 local lib = require "runnel.http.curl"
 local options = require "runnel.http.http_options"
 local repeats = require "runnel.http.repeats"
@@ -129,17 +130,20 @@ local function is_rest(self, headers)
   return tonumber(from) == self.size and not is_other and not headers["content-encoding"], total or self.total
 end
 
--- What writes. It keeps what was written, and notes it, if a later try can go on there.
+-- What writes. At its end it notes what was written, if a later try can go on there. If not all could be written, what
+-- was noted before is still there.
 local Writing = { __close = function(self)
-  local partial = self.partial
-  getmetatable(partial).__close(partial)
-  if partial.is_kept and not self.is_whole then mark(self.download) end
+  local partial, job, is_written = self.partial, self.download, nil
+  partial.ch:close()
+  guard.insist(function() is_written = partial.written:take() end) -- it may only now be opened
+  if self.is_whole then return end
+  if self.is_refused or not job.validator then forget(job)
+  elseif is_written then mark(job)
+  elseif job.marked == 0 then forget(job) end
 end }
 
 local function open(self)
-  local partial = save.open(self.part, { append = self.size > 0 })
-  partial.is_kept = self.validator and true or nil
-  return setmetatable({ partial = partial, download = self }, Writing)
+  return setmetatable({ partial = save.open(self.part, { append = self.size > 0 }), download = self }, Writing)
 end
 
 -- The end of writing. Returns nil, or the error.
@@ -148,7 +152,6 @@ local function finish(writing)
   partial.ch:close()
   local written, err = partial.written:take()
   if written then return nil end
-  partial.is_kept = nil -- what is there is not what was counted
   return err or "it was not written"
 end
 
@@ -168,7 +171,7 @@ local function write(self, pieces)
     if piece == nil and err ~= nil then return err, true end
     if piece == nil then break end
     if self.max and self.size + #piece > self.max then
-      writing.partial.is_kept = nil
+      writing.is_refused = true
       return ("%s: the body has more than %d bytes"):format(self.place, self.max)
     end
     if not writing.partial.ch:put(piece) then return finish(writing) end
@@ -184,7 +187,7 @@ local function write(self, pieces)
   end
   local err = finish(writing)
   if err then return err end
-  writing.partial.is_kept, writing.is_whole = true, true
+  writing.is_whole = true
 end
 
 -- The file is whole. Gives it its name; returns nil, or the error, after which nothing of it stays, and whether what
