@@ -477,6 +477,26 @@ describe("the client of runnel.http", function()
       assert.matches("cannot connect: Too many open files", table.concat(rn.into({}, program.stdout):take()))
     end)
 
+    it("leave descriptors for requests to other servers, of which each keeps a connection", function()
+      local path = uv_stage.path [[
+        local http, ok = require "runnel.http", 0
+        for url in io.lines() do
+          if http.get(url) then ok = ok + 1 end
+        end
+        print(ok)
+      ]]
+      local urls, servers = {}, {}
+      for i = 1, 60 do
+        servers[i] = assert(http.serve(0, function() return 200 end))
+        urls[i] = servers[i].url .. "\n"
+      end
+      local program = uv.spawn { "sh", "-c", ('ulimit -n 60; exec "$0" %s'):format(path), os.getenv "LUA" or "lua5.4" }
+      program.stdin:put(table.concat(urls))
+      program.stdin:close()
+      assert.equal("60\n", table.concat(rn.into({}, program.stdout):take()))
+      for i = 1, #servers do servers[i]:close() end
+    end)
+
     it("send JSON and forms", function()
       local head, body = sent_by { json = { a = { 1, 2.5, "x" } } }
       assert.matches("Content%-Type: application/json", head)

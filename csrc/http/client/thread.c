@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #if defined(__APPLE__)
 #include <xlocale.h>
 #endif
@@ -31,8 +32,9 @@ enum { LOOK_MS = 5000 };
 /* How many ms after its time is up the thread ends a transfer that libcurl has not ended. See end_late. */
 enum { LATE_MS = 5 };
 
-/* The most connections that are kept. */
-enum { KEPT_CONNECTIONS = 256 };
+/* The most connections that are kept; but at most one of so many descriptors that the process may have, so that enough
+   are left for further connections and for the rest of the program. */
+enum { KEPT_CONNECTIONS = 256, DESCRIPTORS_EACH = 4 };
 
 /* For how many names libcurl may wait at once. */
 enum { RESOLVING = 1000 };
@@ -147,6 +149,14 @@ static void apply_limit(Loop *loop) {
   loop->host_max = most;
 }
 
+/* How many connections are kept. */
+static long kept_connections(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return KEPT_CONNECTIONS;
+  rlim_t most = limit.rlim_cur / DESCRIPTORS_EACH;
+  return most < 1 ? 1 : most < KEPT_CONNECTIONS ? (long)most : KEPT_CONNECTIONS;
+}
+
 static void make_multi(Loop *loop) {
   loop->multi = curl_multi_init();
   loop->host_max = 0;
@@ -157,7 +167,7 @@ static void make_multi(Loop *loop) {
   (void)curl_multi_setopt(loop->multi, CURLMOPT_TIMERDATA, (void *)loop);
   long sharing = loop->shares ? CURLPIPE_MULTIPLEX : CURLPIPE_NOTHING;
   (void)curl_multi_setopt(loop->multi, CURLMOPT_PIPELINING, sharing);
-  (void)curl_multi_setopt(loop->multi, CURLMOPT_MAXCONNECTS, (long)KEPT_CONNECTIONS);
+  (void)curl_multi_setopt(loop->multi, CURLMOPT_MAXCONNECTS, kept_connections());
   apply_limit(loop);
 #if LIBCURL_VERSION_NUM >= 0x081400
   /* Before, each name had a thread of its own; now, while servers of names are silent, others would wait for 20 of them,
