@@ -50,6 +50,7 @@ local function serving(file, asked)
     local from, status = 0, 200
     local is_valid = file.ignores == "if-range" or condition == file.tag or condition == headers["Last-Modified"]
     if range and is_valid and file.ignores ~= "range" then
+      if asked[#asked] >= #text then return 416 end
       from, status = asked[#asked] + (file.ignores == "start" and 1 or 0), 206
       headers["Content-Range"] = ("bytes %d-%d/%d"):format(from, #text - 1, file.total or #text)
     end
@@ -114,7 +115,7 @@ describe("http.download", function()
     ["does not use a part of a file of another length"] = { first = { more = { ["Content-Length"] = #OLD } },
       server = { more = false, total = #OLD + 1 }, asked = { 30000, "all" }, text = OLD, is_real = true },
     ["does not use another part"] = { server = { ignores = "start" }, asked = { 30000, "all" }, text = OLD },
-    ["begins anew if there is no such part"] = { server = { status = 416 }, asked = { 30000, "all" } },
+    ["begins anew if there is no such part"] = { server = { status = 416 }, asked = { 30000, 29999, "all" } },
     ["trusts the time of a file that was old"] = { first = { tag = false, more = {
       ["Last-Modified"] = OLD_DATE, Date = NEW_DATE } }, asked = { 30000 }, text = OLD },
     ["begins anew without a tag and a time"] = { first = { tag = false }, asked = { "all" }, text = OLD },
@@ -342,6 +343,41 @@ describe("http.download", function()
       assert.equal(known, asked[2])
       assert(http.download(url, path))
       assert.is_true(read(path) == OLD)
+    end)
+  end)
+
+  -- What a later call finds, if the first one was ended when all bytes had come: `more`: headers of the server;
+  -- `change`: what changes on it; `asked`: what that call asks for.
+  for name, case in pairs {
+    ["gets no byte twice of a file that was whole"] = { asked = { #OLD, #OLD - 1 }, resumed = #OLD },
+    ["asks only for the last byte if it knows that the file was whole"] = { more = { ["Content-Length"] = #OLD },
+      change = { more = false }, asked = { #OLD - 1 }, resumed = #OLD, is_real = true },
+    ["gets a new version of a file that was whole"] = { change = { text = NEW, tag = '"2"' }, asked = { #OLD },
+      resumed = 0 },
+    ["does not take a file that was whole for another version"] = { change = { text = NEW, tag = '"2"',
+      ignores = "if-range" }, asked = { #OLD, #OLD - 1, "all" }, resumed = 0 },
+  } do
+    local spec = case.is_real and it or both
+    spec(name, function()
+      with_server({ text = OLD, tag = '"1"', more = case.more }, function(url, path, file, asked)
+        assert.is_false(pcall(http.download, url, path, { progress = function(bytes)
+          if bytes == #OLD then error("no more", 0) end
+        end }))
+        assert.is_true(read(path .. ".part") == OLD)
+        for key, value in pairs(case.change or {}) do file[key] = value or nil end
+        assert.equal(case.resumed, assert(http.download(url, path)).resumed)
+        assert.same(case.asked, table.move(asked, 2, #asked, 1, {}))
+        assert.is_true(read(path) == file.text)
+        assert.same({}, { read(path .. ".part"), read(path .. ".part.state") })
+      end)
+    end)
+  end
+
+  it("gets a file of one byte, of which that byte was there", function()
+    with_server({ text = "x", tag = '"1"', more = { ["Content-Length"] = 1 } }, function(url, path)
+      assert.is_false(pcall(http.download, url, path, { progress = function() error("no more", 0) end }))
+      assert.equal(1, assert(http.download(url, path)).bytes)
+      assert.equal("x", read(path))
     end)
   end)
 

@@ -120,14 +120,15 @@ local function validator_of(headers)
   return at and now and now - at >= OLD_ENOUGH and changed or nil
 end
 
--- Whether a response is the rest of the file that was asked for. Returns its whole length, too, if that is known. Not
--- all servers obey If-Range: what the response says of its version must be what is known of the bytes that are there.
-local function is_rest(self, headers)
+-- Whether a response is the file from an offset on, as it was asked for. Returns its whole length, too, if that is
+-- known. Not all servers obey If-Range: what the response says of its version must be what is known of the bytes that
+-- are there.
+local function is_rest(self, headers, wanted)
   local from, whole = (headers["content-range"] or ""):match "^bytes (%d+)%-%d+/([%d*]+)$"
   local total = math.tointeger(tonumber(whole))
   local version = headers[self.validator:sub(1, 1) == '"' and "etag" or "last-modified"]
   local is_other = version and version ~= self.validator or self.total and total and total ~= self.total
-  return tonumber(from) == self.size and not is_other and not headers["content-encoding"], total or self.total
+  return tonumber(from) == wanted and not is_other and not headers["content-encoding"], total or self.total
 end
 
 -- What writes. At its end it notes what was written, if a later try can go on there. If not all could be written, what
@@ -163,13 +164,15 @@ local function pass_mark(self, writing)
   writing.partial = open(self).partial
 end
 
--- Writes the body. Returns nil, or the error, and whether a later try may succeed.
-local function write(self, pieces)
+-- Writes the body, without its first bytes if these are there. Returns nil, or the error, and whether a later try may
+-- succeed.
+local function write(self, pieces, there)
   local writing <close> = open(self)
   while true do
     local piece, err = pieces:take()
     if piece == nil and err ~= nil then return err, true end
     if piece == nil then break end
+    if there > 0 then piece, there = piece:sub(there + 1), 0 end -- it is one byte, and no piece is empty
     if self.max and self.size + #piece > self.max then
       writing.is_refused = true
       return ("%s: the body has more than %d bytes"):format(self.place, self.max)
@@ -209,9 +212,12 @@ local function complete(self)
 end
 
 -- Returns the response; or nil, the error, the response if its status is the reason, and what may be done: "again", at
--- once, since what was there could not be used; "later"; or nil.
+-- once, since what is there has to be asked for in another way; "later"; or nil.
 local function try(self)
-  local from, settings = self.size, self.settings
+  local size, settings = self.size, self.settings
+  -- Of a file that is whole it asks for the last byte, since there is nothing behind it: so the server says whether the
+  -- file is still that version.
+  local from = size > 0 and size == self.total and size - 1 or size
   local lines = table.move(self.lines, 1, #self.lines, 1, {})
   if from > 0 then
     lines[#lines + 1], lines[#lines + 2] = ("Range: bytes=%d-"):format(from), "If-Range: " .. self.validator
@@ -223,11 +229,14 @@ local function try(self)
   if not res then return nil, err, nil, "later" end
   local headers, total, is_right = res.headers, nil, nil
   if res.status == 206 and from > 0 then
-    is_right, total = is_rest(self, headers)
+    is_right, total = is_rest(self, headers, from)
   elseif res.status == 200 then
-    if from > 0 then forget(self) end -- it has changed: this is all of the new version
-    is_right, from, self.validator = true, 0, validator_of(headers)
+    if size > 0 then forget(self) end -- it has changed: this is all of the new version
+    is_right, from, size, self.validator = true, 0, 0, validator_of(headers)
     total = not headers["content-encoding"] and math.tointeger(tonumber(headers["content-length"])) or nil
+  elseif res.status == 416 and size > 0 and not self.total then
+    self.total = size -- nothing is behind what is there: it may be whole
+    return nil, responses.status_error(self.url, res.status), res, "again"
   elseif res.status ~= 416 or from == 0 then
     return nil, responses.status_error(self.url, res.status), res, repeats.LATER[res.status] and "later"
   end
@@ -236,12 +245,12 @@ local function try(self)
     return nil, self.place .. ": the server has sent another part of the file than was asked for", nil, "again"
   end
   self.total = total
-  local problem, may_be_tried = write(self, pieces)
+  local problem, may_be_tried = write(self, pieces, size - from)
   if problem then return nil, problem, nil, may_be_tried and "later" end
   local is_wrong
   problem, is_wrong = complete(self)
-  if problem then return nil, problem, nil, is_wrong and from > 0 and "again" end
-  res.bytes, res.resumed = self.size, from
+  if problem then return nil, problem, nil, is_wrong and size > 0 and "again" end
+  res.bytes, res.resumed = self.size, size
   return res
 end
 
