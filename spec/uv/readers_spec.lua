@@ -200,6 +200,19 @@ describe("the next reader of a stream gets what the last one has not handed out"
         print(io.read())
       ]]), "<" .. path)
       assert.equal("1\n2\n3\n4\n", output)
+      output = stage.script([[
+        local rn, uv = require "runnel", require "runnel.uv"
+        local function line()
+          local reader <close> = uv.reader(0)
+          print(reader:line())
+          rn.sleep(1)
+        end
+        line()
+        print(io.popen "head -n 1":read "l")
+        line()
+        print(io.read())
+      ]], "<" .. path)
+      assert.equal("1\n2\n3\n4\n", output)
     end
   end)
 end)

@@ -35,6 +35,7 @@ local PIECES_OPTIONS = { text = check.kinds.boolean }
 ---@field package over boolean there is nothing more to read
 ---@field package err any the error with which reading ended
 ---@field package busy boolean a go block reads
+---@field package reading? runnel.uv.Reading of a standard descriptor
 ---@field [integer] string the chunks
 local Reader = { __sign = "reader", __name = "runnel.uv.reader" }
 Reader.__index = Reader
@@ -246,6 +247,7 @@ function Reader:close()
   self.ch:close()
   self.closed = true
   if not self.over then self.over, self.err = true, ("%s: the reader is closed"):format(self.what) end
+  if self.reading then self.reading:give_back() end -- the channel has done it, unless the end was read
 end
 
 Reader.__close = Reader.close

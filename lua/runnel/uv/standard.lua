@@ -64,7 +64,7 @@ end
 ---@param ahead runnel.uv.Reader
 function standard.read_ahead(fd, out, ahead)
   local reading = last[fd]
-  if reading and reading.out == out then reading.ahead = ahead end
+  if reading and reading.out == out then reading.ahead, ahead.reading = ahead, reading end
 end
 
 ---Ends reading: what was not handed out is there for the next reader, of a file also in another program.
