@@ -300,6 +300,8 @@ function download.download(url, path, opts)
   opts = read_options(path, opts)
   local wrong = options.refuse(full_url)
   if wrong then return nil, wrong end
+  local stat = require("runnel.uv.loop").uv.fs_stat(path)
+  if stat and stat.type == "directory" then return nil, path .. ": it is a folder: give the path of the file" end
   local entered <close> = enter(path)
   if not entered then return nil, path .. ": another call of http.download writes this file now" end
   local lines = settings.headers or {}
