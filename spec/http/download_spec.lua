@@ -37,9 +37,9 @@ local function remove(path)
 end
 
 -- Answers as a server of one file does. `file`: `text`, `tag`, `more`: headers; `cut`: after how many bytes the
--- connection ends; `holds`: after how many no more come; `ignores`: "range" or "if-range", or "start": it begins
--- elsewhere; `total`: what it says is the whole length; `status`: that and nothing else. Notes in `asked` from
--- where each request wants the file.
+-- connection ends; `holds`: after how many no more come; `slow`: ms between 1000 bytes and the next; `ignores`:
+-- "range" or "if-range", or "start": it begins elsewhere; `total`: what it says is the whole length; `status`: that
+-- and nothing else. Notes in `asked` from where each request wants the file.
 local function serving(file, asked)
   return function(req)
     local range, condition = req.headers.range, req.headers["if-range"]
@@ -60,6 +60,7 @@ local function serving(file, asked)
       for at = from + 1, to, 1000 do
         if file.holds and at > file.holds then return rn.alts { body:done() } end
         if not body:put(text:sub(at, math.min(at + 999, to))) then return end
+        if file.slow then rn.sleep(file.slow) end
       end
       body:close(to < #text and "cut" or nil)
     end)
@@ -415,14 +416,13 @@ describe("http.download", function()
     end
   end)
 
-  it("goes on behind what was noted on the way if its program is killed", function()
-    local before = download.stride
-    download.stride = 20000
+  -- Kills a client when 50000 bytes are there, and starts it again. Returns from where it goes on then.
+  local function kill_client(file)
     local asked, result = {}, nil
     sim.run(function()
       local world = sim.world()
       world:host("server", function()
-        assert(http.serve(80, serving({ text = OLD, tag = '"1"' }, asked), { host = "0.0.0.0" }))
+        assert(http.serve(80, serving(file, asked), { host = "0.0.0.0" }))
       end)
       local there = rn.chan()
       local host = world:host("client", function()
@@ -439,9 +439,22 @@ describe("http.download", function()
       world:run()
       result = host:get "file"
     end)
-    download.stride = before
-    assert.same({ "all", 40000 }, asked)
     assert.is_true(result == OLD)
+    assert.same({ "all", asked[2] }, asked)
+    return asked[2]
+  end
+
+  it("goes on behind what was noted on the way if its program is killed", function()
+    local before = download.stride
+    download.stride = 20000
+    local from = kill_client { text = OLD, tag = '"1"' }
+    download.stride = before
+    assert.equal(40000, from)
+  end)
+
+  it("notes what comes slowly every two seconds", function()
+    local from = kill_client { text = OLD, tag = '"1"', slow = 100 }
+    assert.is_true(math.type(from) == "integer" and from >= 30000, from)
   end)
 
   it("never mixes two versions, wherever machines crash and connections end", function()

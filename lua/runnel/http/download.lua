@@ -24,6 +24,9 @@ local download = {}
 ---@package
 download.stride = 32 << 20
 
+-- After so many ms, too: much of what comes over a slow line is kept then.
+local STRIDE_MS <const> = 2000
+
 -- By how many seconds a file must be older than the response, so that its time tells versions apart.
 local OLD_ENOUGH <const> = 60
 
@@ -44,6 +47,7 @@ local OLD_ENOUGH <const> = 60
 ---@field validator? string of the version that they are of
 ---@field total? integer how many that version has, if it is known
 ---@field marked integer how many there were when the state was written
+---@field marked_at number when that was, or when writing began, in ms
 local Download = {}
 Download.__index = Download
 
@@ -68,12 +72,18 @@ end
 
 -- Writes the state. If it cannot be written, a later try begins anew.
 local function mark(self)
-  self.marked = self.size
+  self.marked, self.marked_at = self.size, core.now()
   local file = io.open(self.state, "w")
   if not file then return end
   file:write(("%d %d %d %s %s\n"):format(self.size, self.sum, lib.crc32(0, self.url), self.total or "*",
     self.validator))
   file:close()
+end
+
+-- Whether so much has come that the state is to be written.
+local function must_mark(self)
+  local is_much = self.size - self.marked >= download.stride or core.now() - self.marked_at >= STRIDE_MS
+  return is_much and self.validator ~= nil
 end
 
 -- Drops what is behind the bytes that are known.
@@ -168,6 +178,7 @@ end
 -- succeed.
 local function write(self, pieces, there)
   local writing <close> = open(self)
+  self.marked_at = core.now()
   while true do
     local piece, err = pieces:take()
     if piece == nil and err ~= nil then return err, true end
@@ -180,7 +191,7 @@ local function write(self, pieces, there)
     if not writing.partial.ch:put(piece) then return finish(writing) end
     add(self, piece)
     if self.progress then self.progress(self.size, self.total) end
-    if self.validator and self.size - self.marked >= download.stride then
+    if must_mark(self) then
       err = pass_mark(self, writing)
       if err then return err end
     end
@@ -314,6 +325,7 @@ function download.download(url, path, opts)
     url = full_url, place = responses.host(full_url), path = path, part = path .. ".part",
     state = path .. ".part.state", settings = settings, lines = lines, progress = opts.progress,
     sha256 = opts.sha256 and opts.sha256:lower(), max = max, size = 0, sum = 0, marked = 0,
+    marked_at = 0,
   }, Download)
   self.hash = new_hash(self)
   recall(self)
