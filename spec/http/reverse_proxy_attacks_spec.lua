@@ -83,6 +83,7 @@ local function ok(headers, body) return "HTTP/1.1 200 OK\r\n" .. headers .. "\r\
 local RESPONSES = {
   { "a length and chunks", ok("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"), 502 },
   { "chunks and a length", ok("Transfer-Encoding: chunked\r\nContent-Length: 40\r\n", "3\r\nabc\r\n0\r\n\r\n"), 502 },
+  { "compressed chunks", ok("Transfer-Encoding: gzip, chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"), 502 },
   { "two lengths", ok("Content-Length: 3\r\nContent-Length: 4\r\n", "abcd"), 502 },
   { "a list of lengths", ok("Content-Length: 3, 4\r\n", "abcd"), 502 },
   { "no type", ok("Content-Length: 3\r\n", "abc"), 200, "abc", lacks = "[Tt]ype" },
@@ -121,6 +122,8 @@ local RESPONSES = {
     headers = "Content%-Length: 3\r\n" },
   { "chunks for a response to HEAD", ok("Transfer-Encoding: chunked\r\n"), 200, "", method = "HEAD",
     lacks = "Content%-Length" },
+  { "compressed chunks for a response to HEAD", ok("Transfer-Encoding: gzip, chunked\r\n"), 200, "", method = "HEAD",
+    lacks = "gzip" },
   { "a body of 204", "HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\nabc", 204, "", lacks = "Content%-Length" },
   { "the length of 304", "HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\nETag: \"a\"\r\n\r\n", 304, "",
     headers = "Content%-Length: 3\r\n" },

@@ -89,6 +89,7 @@ typedef enum Refusal {
   REFUSED_FILE,    /* a file to send cannot be read, or has become shorter */
   REFUSED_AGAIN,   /* the connection was closed before the response, and the method may not be sent again */
   REFUSED_CODING,  /* unknown compression */
+  REFUSED_CHUNKS,  /* the body is sent in another coding than in chunks */
   REFUSED_DAMAGED, /* the compressed body is wrong */
   REFUSED_CUT,     /* the end of the compressed body is missing */
   REFUSED_MORE,    /* one more redirect than may be followed */
@@ -320,6 +321,9 @@ const char *response_find(const Bytes *head, const char *name, size_t *size);
 /* Whether the headers give one length of the body: all of Content-Length are the same; and, if the response is passed
    on, there is no Transfer-Encoding beside one. */
 bool response_has_one_length(const Transfer *transfer);
+
+/* Whether a body is sent in no other coding than in chunks: libcurl passes on what it does not decode. */
+bool response_is_only_chunked(const Transfer *transfer);
 
 /* Pushes the short name and the text of a failed transfer's error. */
 void response_push_error(lua_State *L, const Transfer *transfer);

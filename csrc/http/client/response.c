@@ -125,6 +125,19 @@ bool response_has_one_length(const Transfer *t) {
   return !t->is_raw || !first.value || !response_find(&t->head, "Transfer-Encoding", &size);
 }
 
+bool response_is_only_chunked(const Transfer *t) {
+  const char *at = bytes_first(&t->head), *end = at + bytes_length(&t->head);
+  Header header, element;
+  while (next_line(&at, end, &header)) {
+    if (!is_named(&header, "Transfer-Encoding")) continue;
+    for (const char *next = header.value; next_element(&next, header.value + header.value_size, &element);) {
+      Header coding = {.name = element.value, .name_size = element.value_size};
+      if (coding.name_size > 0 && !is_named(&coding, "chunked") && !is_named(&coding, "identity")) return false;
+    }
+  }
+  return true;
+}
+
 /* ---- errors ---- */
 
 /* The short names, for Lua: it makes an error of a timeout from "timeout". */
@@ -195,6 +208,13 @@ static void note_cause(Transfer *t) {
     size_t length = 0;
     const char *coding = response_find(&t->head, "Content-Encoding", &length);
     (void)snprintf(t->error, size, "the body has the Content-Encoding \"%.*s\", which cannot be decompressed",
+                   length < 40 ? (int)length : 40, coding ? coding : "");
+    return;
+  }
+  case REFUSED_CHUNKS: {
+    size_t length = 0;
+    const char *coding = response_find(&t->head, "Transfer-Encoding", &length);
+    (void)snprintf(t->error, size, "the body has the Transfer-Encoding \"%.*s\", of which only chunked is understood",
                    length < 40 ? (int)length : 40, coding ? coding : "");
     return;
   }

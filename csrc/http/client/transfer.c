@@ -99,6 +99,7 @@ static bool end_response_head(Transfer *t) {
   if (status == 103) return keep_hints(t);
   if (status < 200) return true;
   if (!response_has_one_length(t)) return transfer_refuse(t, REFUSED_LENGTHS);
+  if (t->method != METHOD_HEAD && !response_is_only_chunked(t)) return transfer_refuse(t, REFUSED_CHUNKS);
   size_t size = 0;
   const char *location = t->follows && status_redirects(status) ? response_find(&t->head, "Location", &size) : NULL;
   if (location && size > 0) return redirect_prepare(t, status, location, size); /* an empty one leads nowhere */
