@@ -278,6 +278,30 @@ describe("SIGTERM", function()
     end
   end)
 
+  it("lets what a drain has cut off end, as with a line in a log", function()
+    for _, host in ipairs(HOSTS) do
+      local program = up(host[2], [[
+        local function events(req)
+          return req:events(function(ch)
+            for i = 1, math.huge do
+              ch:put(tostring(i))
+              rn.sleep(10)
+            end
+          end)
+        end
+        local one = server(http.log(events, { to = function(line) say(line:match '"GET /events .-"') end }),
+          { drain_on_term = false })
+        require("runnel.internal.sigterm").add(one, "http server",
+          { order = 1, name = "of events", drain = function() one:drain(50) end })
+        local pieces = http.stream(one.url .. "events")
+        assert(pieces:take())
+      ]])
+      program:signal "TERM"
+      assert.equal(0, program:wait(), program:output())
+      assert.matches('"GET /events HTTP/1.1"\n', program:output())
+    end
+  end)
+
   it("ends a program at once with drain_on_term = false, and by a second one", function()
     for _, host in ipairs(HOSTS) do
       local program = up(host[2], "server(nil, { drain_on_term = false })")

@@ -16,6 +16,9 @@ local internal = core.internal
 -- `patience`: how many ms after the signal the program says why it has not ended.
 local term = { SERVERS = 1, FLOWS = 2, WORKERS = 3, CONNECTIONS = 4, patience = 5000 }
 
+-- How many turns the other go blocks have between the last drain and the end of the program.
+local LAST_TURNS <const> = 16
+
 -- How many go blocks the text names.
 local LISTED <const> = 16
 
@@ -98,6 +101,8 @@ local function drain_all(self)
       self.members[list[i].owner] = nil
     end
   until #list == 0
+  -- What was cut off ends now, as with a line in a log. Some go blocks could go on for ever, so the turns are few.
+  for _ = 1, LAST_TURNS do core.yield() end
   self.is_draining = false
   end_program(self)
   local waiters = self.waiters
