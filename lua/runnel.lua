@@ -15,6 +15,7 @@ local package, require = package, require
 local core = require "runnel.core"
 local exit = require "runnel.internal.exit"
 require "runnel.internal.errors.reports"
+local raise = core.internal.raise
 
 -- The last searcher of `require` finds nothing, but says "did you mean". The executable has one of its own.
 if type(package.searchers) == "table" and not package.preload["runnel.host.inspect"] then
@@ -66,7 +67,7 @@ end
 function runnel.exit(code)
   if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then
     require("runnel.internal.sign").dot(code, "rn", "exit")
-    error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)
+    raise(("exit: an integer or a boolean expected, got %s"):format(tostring(code)))
   end
   exit(code)
 end
@@ -79,7 +80,7 @@ if without then
   for name, part in pairs(FORBIDDEN) do
     if without[part] then
       local message = ("rn.%s: the program that runs this script does not allow it"):format(name)
-      runnel[name] = function() error(message, 2) end
+      runnel[name] = function() raise(message) end
     end
   end
 end
@@ -110,8 +111,8 @@ local function load_late(_, name)
   if not home then return nil end
   local ok, module = pcall(require, home:find "%." and home or "runnel.rn." .. home)
   if not ok then
-    error(('rn.%s cannot be loaded now; require "runnel.all" at the beginning loads everything: %s')
-      :format(name, tostring(module)), 2)
+    raise(('rn.%s cannot be loaded now; require "runnel.all" at the beginning loads everything: %s')
+      :format(name, tostring(module)))
   end
   runnel[name] = name == "xf" and module or module[name]
   return runnel[name]

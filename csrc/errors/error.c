@@ -103,13 +103,35 @@ bool error_push_text(lua_State *L, int at) {
 
 /* ---- raising and reporting ---- */
 
+/* Pops a function. Whether it is a C function of the library, whose first upvalue is the scheduler, and was called by
+   the program: not while the scheduler calls user code. */
+static bool pop_is_core(lua_State *L) {
+  bool is = !sched_self(L)->inside && lua_iscfunction(L, -1) && lua_getupvalue(L, -1, 1);
+  if (is) {
+    is = lua_rawequal(L, -1, SCHED_SELF);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return is;
+}
+
 int error_raise(lua_State *L) {
+  if (lua_type(L, -1) != LUA_TSTRING) return lua_error(L);
   lua_Debug ar;
-  int level = 1;
-  while (lua_getstack(L, level, &ar) && lua_getinfo(L, "S", &ar) && origin_is_library(L, &ar)) level++;
-  luaL_where(L, level);
-  lua_insert(L, -2);
-  lua_concat(L, 2);
+  bool in_c = false, in_core = false; /* whether the frame above is that of a C function, and one of the library */
+  for (int level = 1; lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "Sf", &ar);
+    bool is_core = pop_is_core(L), is_c = ar.what[0] == 'C', is_library = !is_c && origin_is_library(L, &ar);
+    if (in_c && !is_library && (is_c || !in_core)) break;
+    if (!is_c && !is_library) {
+      luaL_where(L, level);
+      lua_insert(L, -2);
+      lua_concat(L, 2);
+      break;
+    }
+    in_c = is_c;
+    in_core = is_core;
+  }
   return lua_error(L);
 }
 

@@ -12,8 +12,8 @@
    runs out. */
 bool error_push_text(lua_State *L, int at);
 
-/* Raises the error on top of L, a string, with the position of the call: of the innermost function on the stack that
-   does not belong to the library, or no position if that is a C function. */
+/* Raises the error on top of L. A string gets the position of the innermost function on the stack that does not belong
+   to the library; none if it has called another C function that led here, such as pcall. */
 int error_raise(lua_State *L);
 
 /* Pushes a traceback from the caller of the running C function on. May raise. */

@@ -15,12 +15,15 @@ const char *origin_push_library(lua_State *L) {
   return lua_tostring(L, -1);
 }
 
-static bool begins_with(const char *source, const char *prefix) {
-  return prefix && strncmp(source, prefix, strlen(prefix)) == 0;
+/* Whether a source is in the library's folder, or is runnel.lua, which is beside the folder runnel. */
+static bool is_in(const char *source, const char *folder) {
+  size_t length = folder ? strlen(folder) : 0;
+  if (length == 0 || strncmp(source, folder, length - 1) != 0) return false;
+  return source[length - 1] == folder[length - 1] || strcmp(source + length - 1, ".lua") == 0;
 }
 
 bool origin_is_library(lua_State *L, const lua_Debug *ar) {
-  bool is = begins_with(ar->source, origin_push_library(L));
+  bool is = is_in(ar->source, origin_push_library(L));
   lua_pop(L, 1);
   return is;
 }
@@ -39,7 +42,7 @@ static bool find_caller(lua_State *L, lua_Debug *ar) {
   bool found = false;
   for (int level = 1; !found && lua_getstack(L, level, ar); level++) {
     lua_getinfo(L, "S", ar);
-    found = ar->what[0] != 'C' && !begins_with(ar->source, prefix);
+    found = ar->what[0] != 'C' && !is_in(ar->source, prefix);
   }
   lua_pop(L, 1);
   if (found) lua_getinfo(L, "l", ar);

@@ -18,6 +18,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
+local raise = core.internal.raise
 
 local methods = core.methods
 
@@ -64,7 +65,7 @@ local function is_full(self) return self:length() >= self.size end
 -- another value.
 local function adder(refuses, after)
   return function(self, value)
-    if value == nil then error("add!: nil cannot be put into a buffer", 2) end
+    if value == nil then raise("add!: nil cannot be put into a buffer") end
     if self.ch then
       self.ch:offer(value)
     elseif not (refuses and refuses(self)) then

@@ -10,6 +10,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local sign = require "runnel.internal.sign"
+local raise = core.internal.raise
 
 local byte, concat, find, sub = string.byte, table.concat, string.find, string.sub
 local scan = core.internal.csv_scan
@@ -24,9 +25,9 @@ local csv = {}
 
 -- ---- options ----
 
-local function check_separator(value, what, level)
+local function check_separator(value, what)
   if type(value) == "string" and #value == 1 and not find(value, '["\r\n]') then return end
-  error(("%s: one byte expected, and no quote or newline, got %s"):format(what, check.describe(value)), level)
+  raise(("%s: one byte expected, and no quote or newline, got %s"):format(what, check.describe(value)))
 end
 
 local ROWS = {
@@ -255,8 +256,8 @@ local function line_of(row, names, separator, n, what)
     if value == nil then value = "" end
     local text = field(value, separator, count == 1)
     if not text then
-      error(("%s: row %d, field %s: a string, a finite number or a boolean expected, got %s")
-        :format(what, n, tostring(names and names[i] or i), check.article(value)), 3)
+      raise(("%s: row %d, field %s: a string, a finite number or a boolean expected, got %s")
+        :format(what, n, tostring(names and names[i] or i), check.article(value)))
     end
     fields[i] = text
   end
@@ -280,7 +281,7 @@ function csv.encode(rows, opts)
   end
   for i, row in ipairs(rows) do
     if type(row) ~= "table" then
-      error(("csv.encode: row %d: a table expected, got %s"):format(i, check.article(row)), 2)
+      raise(("csv.encode: row %d: a table expected, got %s"):format(i, check.article(row)))
     end
     n = n + 1
     lines[n] = line_of(row, names, separator, i, "csv.encode")

@@ -14,7 +14,7 @@
 ---
 ---A stage is n workers of runnel.workers.workers, which take from a channel. The stages before it put on that channel.
 
-local debug, io = debug, io
+local io = io
 local core = require "runnel.core"
 local change = require "runnel.flow.change"
 local check = require "runnel.internal.check"
@@ -417,8 +417,8 @@ local flow = { batch = timed.batch, rate = timed.rate, debounce = timed.debounce
 
 return setmetatable(flow, {
   __call = function(_, name, given)
-    local info = debug.getinfo(2, "Sl")
-    local made = ("%s:%d"):format(info.short_src, info.currentline)
+    local _, origin = core.internal.origin "flow"
+    local made = origin and origin:match "^%S+ at (.*)$" or "flow"
     if type(name) == "table" and given == nil then name, given = made, name end
     if type(name) ~= "string" then
       raise(('flow: a name expected, got %s; call it as flow(name, { stages..., "a > b" })')

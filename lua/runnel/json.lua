@@ -14,6 +14,7 @@
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local sign = require "runnel.internal.sign"
+local raise = core.internal.raise
 
 ---@class runnel.json
 local json = {}
@@ -39,13 +40,13 @@ local encode, decode = core.internal.json(json.null, Array)
 
 local OPTIONS = { indent = true, name = true }
 
--- The spaces of a level of `opts`, or nil. Raises at the line of the caller of encode.
+-- The spaces of a level of `opts`, or nil.
 local function indent_of(opts)
-  check.options(opts, OPTIONS, "encode", 4)
+  check.options(opts, OPTIONS, "encode")
   local indent = opts.indent
   if indent == nil then return nil end
   if math.type(indent) ~= "integer" or indent < 0 or indent > 16 then
-    error("encode: indent: an integer from 0 to 16 expected, got " .. check.describe(indent), 3)
+    raise("encode: indent: an integer from 0 to 16 expected, got " .. check.describe(indent))
   end
   return indent
 end
@@ -88,7 +89,7 @@ end
 ---@return any value nil if the text is not JSON
 ---@return string? problem what is wrong with it, and where: `not JSON: expected , or ] at byte 4`
 function json.decode(text)
-  if type(text) ~= "string" then error("decode: a string expected, got " .. check.article(text), 2) end
+  if type(text) ~= "string" then raise("decode: a string expected, got " .. check.article(text)) end
   local value, problem, at = decode(text)
   if value == nil then return nil, ("not JSON: %s at %s"):format(problem, place(text, at)) end
   return value

@@ -637,9 +637,9 @@ function core.internal.error_text(err) end
 ---@param where? string what raised it
 function core.internal.report(err, traceback, where) end
 
----Raises an error at the program's line that led here.
----@param message string
-function core.internal.raise(message) end
+---Raises an error; a string gets the position of the innermost line of the program, as csrc/errors/error.h says.
+---@param err any
+function core.internal.raise(err) end
 
 ---Sets f(err, traceback), which is called for each reported error and returns the traceback of the report.
 ---@param f fun(err: any, traceback: string?): string?

@@ -19,6 +19,7 @@ local short = require "runnel.internal.short"
 local sign = require "runnel.internal.sign"
 
 local internal = core.internal
+local raise = internal.raise
 
 local server_module = need("runnel.monitor.core")
 
@@ -272,19 +273,19 @@ local OPTIONS = { control = true, show = true, program = true }
 function monitor.listen(port, opts)
   opts = opts or {}
   if port ~= nil and (math.type(port) ~= "integer" or port < 0 or port > 65535) then
-    error(("listen: the port must be an integer from 0 to 65535, got %s"):format(check.describe(port)), 2)
+    raise(("listen: the port must be an integer from 0 to 65535, got %s"):format(check.describe(port)))
   end
   check.table(opts, "listen: opts")
   for key in pairs(opts) do
-    if not OPTIONS[key] then error("listen: " .. check.unknown(key, OPTIONS), 2) end
+    if not OPTIONS[key] then raise("listen: " .. check.unknown(key, OPTIONS)) end
   end
-  if type(opts.control or false) ~= "boolean" then error("listen: control: a boolean expected", 2) end
+  if type(opts.control or false) ~= "boolean" then raise("listen: control: a boolean expected") end
   local show = SHOW[opts.show or "types"] or opts.show
   if not check.is_callable(show) then
-    error(('listen: show: "types", "values" or a function expected, got %s'):format(check.describe(opts.show)), 2)
+    raise(('listen: show: "types", "values" or a function expected, got %s'):format(check.describe(opts.show)))
   end
   local program = opts.program or (type(arg) == "table" and arg[0]) or "program"
-  if type(program) ~= "string" then error("listen: program: a string expected", 2) end
+  if type(program) ~= "string" then raise("listen: program: a string expected") end
   check.no_zero(program, "listen: program")
   local self = { control = opts.control or false, show = show, commands = commands, questions = 0 }
   setmetatable(self, Monitor)
@@ -293,9 +294,7 @@ function monitor.listen(port, opts)
   if not watched then
     internal.trace.release "le"
     local why = tostring(watch)
-    if why:find("watched already", 1, true) then
-      error("listen: this program has a monitor already; close it first", 2)
-    end
+    if why:find("watched already", 1, true) then raise("listen: this program has a monitor already; close it first") end
     return nil, "monitor: " .. why
   end
   local server, url = server_module.start(watch, port or 0, self.control, program)

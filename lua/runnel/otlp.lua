@@ -23,6 +23,7 @@ local timed_out = require "runnel.internal.timed_out"
 local token = require "runnel.http.token"
 
 local internal = core.internal
+local raise = internal.raise
 local unix = internal.trace.unix
 
 living.exporters = living.exporters or setmetatable({}, { __mode = "k" })
@@ -39,15 +40,15 @@ local DEFAULTS <const> = { every = 60000, queue = 2048, sample = 1, timeout = 10
 
 local kinds = check.kinds
 
-local function check_sample(value, what, level)
+local function check_sample(value, what)
   if type(value) ~= "number" or not (value >= 0 and value <= 1) then
-    error(("%s: a number from 0 to 1 expected, got %s"):format(what, check.describe(value)), level)
+    raise(("%s: a number from 0 to 1 expected, got %s"):format(what, check.describe(value)))
   end
 end
 
-local function check_text(value, what, level)
+local function check_text(value, what)
   if type(value) ~= "string" or value == "" then
-    error(("%s: a text expected, got %s"):format(what, check.describe(value)), level)
+    raise(("%s: a text expected, got %s"):format(what, check.describe(value)))
   end
 end
 
@@ -211,8 +212,8 @@ local function check_attributes(map, what)
   for key, value in pairs(map or {}) do
     local kind = type(value)
     if type(key) ~= "string" or kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
-      error(("%s: resource: names with strings, numbers or booleans expected, got %s = %s"):format(what,
-        check.describe(key), check.describe(value)), 4)
+      raise(("%s: resource: names with strings, numbers or booleans expected, got %s = %s"):format(what,
+        check.describe(key), check.describe(value)))
     end
   end
 end
@@ -220,8 +221,8 @@ end
 local function check_headers(map, what)
   for key, value in pairs(map or {}) do
     if not token.is(key) or type(value) ~= "string" or value:find "[\r\n\0]" then
-      error(("%s: headers: names with texts of one line expected, got %s = %s"):format(what, check.describe(key),
-        check.describe(value)), 4)
+      raise(("%s: headers: names with texts of one line expected, got %s = %s"):format(what, check.describe(key),
+        check.describe(value)))
     end
   end
 end
@@ -236,10 +237,9 @@ local function settings_of(url, opts)
   local what = "otlp.start"
   if url == nil then url = variable "OTEL_EXPORTER_OTLP_ENDPOINT" or "http://127.0.0.1:4318" end
   if type(url) ~= "string" or not url:find "^https?://[^/?#]" then
-    error(("%s: the URL of a collector expected, as http://127.0.0.1:4318, got %s"):format(what, check.describe(url)),
-      3)
+    raise(("%s: the URL of a collector expected, as http://127.0.0.1:4318, got %s"):format(what, check.describe(url)))
   end
-  check.options(opts, OPTIONS, what, 4)
+  check.options(opts, OPTIONS, what)
   opts = opts or {}
   check_attributes(opts.resource, what)
   check_headers(opts.headers, what)
@@ -255,9 +255,7 @@ local function settings_of(url, opts)
   for key, value in pairs(opts.resource or {}) do resource[key] = value end
   settings.resource = forms.attributes(resource)
   settings.traces, settings.metrics = opts.traces ~= false, opts.metrics ~= false
-  if not settings.traces and not settings.metrics then
-    error(what .. ": traces or metrics expected, got neither", 3)
-  end
+  if not settings.traces and not settings.metrics then raise(what .. ": traces or metrics expected, got neither") end
   return settings
 end
 
@@ -285,7 +283,7 @@ function otlp.start(url, opts)
   sign.dot(url, "otlp", "start")
   local settings = settings_of(url, opts)
   if settings.traces and contexts.sinks[internal.host()] then
-    error("otlp.start: an exporter of traces runs already; drain it first", 2)
+    raise("otlp.start: an exporter of traces runs already; drain it first")
   end
   local self = setmetatable({ url = settings.url, resource = settings.resource, spans = {}, queue = settings.queue,
     news = internal.trace.hide(core.chan(1)), ending = internal.trace.hide(core.chan()), done = core.chan(),

@@ -17,6 +17,7 @@ local loop = require "runnel.uv.loop"
 local pretty = require "runnel.prompt.pretty"
 local reach = require "runnel.prompt.reach"
 local session = require "runnel.prompt.session"
+local raise = core.internal.raise
 local recorder = core.internal.trace
 local uv = require "runnel.uv"
 local fs = require "luv"
@@ -260,7 +261,7 @@ end
 function prompt.listen(path, env)
   if type(path) ~= "string" then
     local got = path == nil and "nothing" or type(path) == "number" and tostring(path) or "a " .. type(path)
-    error("listen: the path of a socket expected, got " .. got, 2)
+    raise("listen: the path of a socket expected, got " .. got)
   end
   check.no_zero(path, "listen: the path")
   if env ~= nil then check.table(env, "listen: env") end

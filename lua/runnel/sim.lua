@@ -18,6 +18,7 @@ local explore = require "runnel.search.explore"
 local schedules = require "runnel.search.schedules"
 local sign = require "runnel.internal.sign"
 local internal = core.internal
+local raise = internal.raise
 
 ---@class runnel.sim
 local sim = {}
@@ -29,7 +30,7 @@ local MOST_NUMBERS = (1 << 30) - 1
 -- Returns or raises the result of `run`, after the core has run the simulation or has refused to.
 local function finish(a, b, accepted, ok, elapsed, ...)
   math.randomseed(a, b) -- as random as it was, or as reproducible
-  if not accepted then error(ok, 2) end
+  if not accepted then raise(ok) end
   last_elapsed = elapsed
   if not ok then error((...), 0) end
   return ...
@@ -78,7 +79,7 @@ function sim.each_seed(n, f, opts)
     if not ok then error(("with seed %d: %s"):format(seed, internal.error_text(err)), 0) end
   end
   local problem = current.impossible(seen)
-  if problem then error("sim.each_seed: " .. problem, 2) end
+  if problem then raise("sim.each_seed: " .. problem) end
 end
 
 ---A choice of a simulation: of the search in sim.explore, at random by the seed in sim.run. For faults that a test
@@ -87,9 +88,9 @@ end
 ---@return integer 1 to n
 function sim.choose(n)
   check.integer(n, 1, "sim.choose: how many there are")
-  if n > MOST_NUMBERS then error(("sim.choose: how many there are: at most %d, got %d"):format(MOST_NUMBERS, n), 2) end
+  if n > MOST_NUMBERS then raise(("sim.choose: how many there are: at most %d, got %d"):format(MOST_NUMBERS, n)) end
   local chosen = internal.explore.choose(n)
-  if not chosen then error("sim.choose: there is nothing to choose outside a simulation", 2) end
+  if not chosen then raise("sim.choose: there is nothing to choose outside a simulation") end
   return chosen
 end
 
@@ -106,22 +107,21 @@ end
 function sim.world(opts)
   sign.dot(opts, "sim", "world")
   if current.shares then
-    error('sim.world: sim.explore with share = "channels" does not know what hosts share; leave that option out', 2)
+    raise('sim.world: sim.explore with share = "channels" does not know what hosts share; leave that option out')
   end
-  local world = require("runnel.sim.sim_world").new(opts)
-  return world
+  return require("runnel.sim.sim_world").new(opts)
 end
 
 local OPTIONS = { seconds = true, steps = true, leaks = check.kinds.boolean, timers = check.kinds.one_of { "any" },
   schedule = true, full = check.kinds.boolean, share = check.kinds.one_of { "channels" } }
 
--- The options of sim.explore, and the seconds; or raises at the caller's line.
+-- The options of sim.explore, and the seconds.
 local function check_explore(opts)
   local what = "sim.explore"
-  check.options(opts, OPTIONS, what, 4)
+  check.options(opts, OPTIONS, what)
   opts = opts or {}
   local function refuse(name, expected, value)
-    error(("%s: %s: %s expected, got %s"):format(what, name, expected, check.describe(value)), 4)
+    raise(("%s: %s: %s expected, got %s"):format(what, name, expected, check.describe(value)))
   end
   local environment = os.getenv "RUNNEL_EXPLORE_SECONDS"
   local is_set = environment and environment ~= ""
@@ -138,8 +138,8 @@ local function check_explore(opts)
     refuse("schedule", 'what a message of sim.explore ends with, as "2:51c0",', opts.schedule)
   end
   if opts.share and opts.timers then
-    error('sim.explore: share = "channels" and timers = "any" exclude each other: a timer that may fire at any time '
-      .. "depends on every step", 3)
+    raise('sim.explore: share = "channels" and timers = "any" exclude each other: a timer that may fire at any time '
+      .. "depends on every step")
   end
   return opts, seconds, steps
 end
@@ -162,10 +162,11 @@ function sim.explore(f, opts)
   check.callable(f, "sim.explore")
   local options, seconds, steps = check_explore(opts)
   local ok, explorer = pcall(internal.explore.new, steps, options.timers == "any")
-  if not ok then error(explorer, 2) end
+  if not ok then raise(explorer) end
   local result, message, is_callers, elapsed = explore.run(f, options, seconds, explorer)
   last_elapsed = elapsed or last_elapsed
-  if not result then error(message, is_callers and 2 or 0) end
+  if not result and is_callers then raise(message) end
+  if not result then error(message, 0) end
   return result
 end
 

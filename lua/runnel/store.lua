@@ -31,6 +31,7 @@ local sources = require "runnel.store.source"
 local stages = require "runnel.store.stage"
 local streams = require "runnel.store.stream"
 local timed_out = require "runnel.internal.timed_out"
+local raise = core.internal.raise
 
 ---@class runnel.store
 local store = { hand_back = hand_back.hand_back }
@@ -66,7 +67,7 @@ Store.__sign = "store"
 
 local function check_name(name, what)
   if type(name) ~= "string" or name == "" or name:find "[%c%[]" then
-    error(("%s: a name without [ and control characters expected, got %s"):format(what, check.describe(name)), 3)
+    raise(("%s: a name without [ and control characters expected, got %s"):format(what, check.describe(name)))
   end
 end
 
@@ -103,13 +104,13 @@ function Store:once(name, f, opts)
   sign.own(self, "store", "once")
   check_name(name, "once: name")
   check.callable(f, "once: f")
-  if self.is_closed then error("once: the store is closed", 2) end
+  if self.is_closed then raise("once: the store is closed") end
   check.options(opts, once.OPTIONS, "once")
   opts = opts or {}
   local tries, pause = backoff.options(opts, "once", opts.backoff == nil and 1 or nil)
   return once.new(self, name, f, opts, tries, pause)
-    or error(("once: another function of this program has the name %q, and so the same results: give each a name of "
-    .. "its own, or forget the results first (store:forget(%q))"):format(name, name), 2)
+    or raise(("once: another function of this program has the name %q, and so the same results: give each a name of "
+    .. "its own, or forget the results first (store:forget(%q))"):format(name, name))
 end
 
 ---Forgets the result of a `once` function for a key, or for all keys if none is given, so that the function is called
@@ -121,7 +122,7 @@ end
 function Store:forget(name, ...)
   sign.own(self, "store", "forget")
   check_name(name, "forget: name")
-  if self.is_closed then error("forget: the store is closed", 2) end
+  if self.is_closed then raise("forget: the store is closed") end
   return once.forget(self, name, (...), select("#", ...) > 0)
 end
 
@@ -144,12 +145,11 @@ for name, method in pairs {
   runs = runs.runs, schedule = schedules.schedule, schedules = schedules.schedules,
 } do
   local needed = (name == "runs" or name:find "^schedule") and schema.RUNS or schema.STREAMS
-  -- A file gets the tables of streams, and of runs, when it needs them: most stores have results only. A tail call, so
-  -- that errors have the line of the program.
+  -- A file gets the tables of streams, and of runs, when it needs them: most stores have results only.
   Store[name] = function(self, ...)
     sign.own(self, "store", name)
     local ok, problem = self:prepare(needed)
-    if not ok then error(("%s: %s"):format(name, problem), 2) end
+    if not ok then raise(("%s: %s"):format(name, problem)) end
     return method(self, ...)
   end
 end
@@ -375,7 +375,7 @@ function store.open(path, opts)
     return self
   end
   self:close()
-  error("open: " .. problem, 2)
+  raise("open: " .. problem)
 end
 
 return store

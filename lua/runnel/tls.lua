@@ -45,8 +45,7 @@ local tls = {}
 ---@return string? err
 function tls.server(opts)
   sign.dot(opts, "tls", "server")
-  local context, err = contexts.make("server", opts, "tls.server")
-  return context, err
+  return contexts.make("server", opts, "tls.server")
 end
 
 ---Makes a context for clients. The server's certificate must be valid for the host.
@@ -55,8 +54,7 @@ end
 ---@return string? err
 function tls.client(opts)
   sign.dot(opts, "tls", "client")
-  local context, err = contexts.make("client", opts or {}, "tls.client")
-  return context, err
+  return contexts.make("client", opts or {}, "tls.client")
 end
 
 ---Whether a value is a context, and which kind.

@@ -42,9 +42,8 @@ static int internal_on_close(lua_State *L) {
 
 /* ---- errors ---- */
 
-/* raise(message): raises an error at the program's line that led here. */
+/* raise(err): raises an error; a string gets the position of the program's line that led here. */
 static int internal_raise(lua_State *L) {
-  luaL_checkstring(L, 1);
   lua_settop(L, 1);
   return error_raise(L);
 }

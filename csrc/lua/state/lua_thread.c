@@ -74,13 +74,13 @@ typedef struct Threads {
 } Threads;
 
 /* The main function of a thread: (job). It finds modules as in the starting state; the library's own may come as
-   bytecode. */
+   bytecode. The last call is a tail call, since this chunk would count as a line of the program. */
 static const char BOOT[] = "local job = ...\n"
                            "package.path, package.cpath = job.path, job.cpath\n"
                            "for name, code in pairs(job.modules and job.modules:take() or {}) do\n"
                            "  package.preload[name] = function(...) return assert(load(code, name, 'b'))(...) end\n"
                            "end\n"
-                           "require(job.main)(job)";
+                           "return require(job.main)(job)";
 
 static void release(LuaThread *t) {
   if (atomic_fetch_sub(&t->holds, 1) > 1) return;

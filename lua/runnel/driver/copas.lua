@@ -13,7 +13,8 @@ local need = require "runnel.internal.need"
 local copas = need("copas", "LuaRocks' copas, version 2 or newer")
 
 if not copas.finished then
-  error("the driver needs Copas 2 or newer, and this is " .. tostring(copas._VERSION), 3) -- the line of the require
+  -- No raise: the program's line has called a C function, require.
+  error("the driver needs Copas 2 or newer, and this is " .. tostring(copas._VERSION), 3)
 end
 
 -- ms. LuaSocket does not stop waiting for a signal such as Ctrl-C, so no wait is longer than this.

@@ -13,6 +13,7 @@
 
 local core = require "runnel.core"
 local need = require "runnel.internal.need"
+local raise = core.internal.raise
 local socket = need("socket", "Debian's lua-socket, LuaRocks' luasocket")
 
 -- ms. LuaSocket does not stop waiting for a signal such as Ctrl-C, so no wait is longer than this.
@@ -23,9 +24,7 @@ local reading, writing = { channels = {} }, { channels = {} }
 
 local function watch(set, sock, what)
   local ok, fd = pcall(function() return sock:getfd() end)
-  if not ok or type(fd) ~= "number" then
-    error(what .. ": a socket of LuaSocket expected, got a " .. type(sock), 3)
-  end
+  if not ok or type(fd) ~= "number" then raise(what .. ": a socket of LuaSocket expected, got a " .. type(sock)) end
   local ch = set.channels[sock]
   if not ch then
     ch = core.chan()

@@ -4,7 +4,7 @@ local core = require "runnel.core"
 local cycle = require "runnel.flow.cycle"
 local graph = require "runnel.flow.topology"
 
-local offer, put = core.methods.offer, core.internal.moving.put
+local offer, put, raise = core.methods.offer, core.internal.moving.put, core.internal.raise
 
 local putting = {}
 
@@ -61,9 +61,9 @@ function putting.emit(stage, value, output, worker, is_helper)
   local edges = stage.outs[output or "out"]
   if not edges then
     if output == nil or stage.outputs[output] then return end
-    -- In a put of a step, the seventh function on the stack is the step.
-    local level = stage.pool:state_of(worker) == "put" and 0 or 7
-    error(graph.no_output(stage, output, "put"), level)
+    local problem = graph.no_output(stage, output, "put")
+    if stage.pool:state_of(worker) == "put" then error(problem, 0) end -- a result that its function has returned
+    raise(problem)
   end
   if worker.was_put and not is_helper then
     worker.was_put = false

@@ -61,13 +61,7 @@ local function kind_of(what, options)
   return found[1], options[found[1]]
 end
 
--- Calls a check of runnel.internal.check or backoff; its error names the program's line.
-local function at_program(f, ...)
-  local ok, err = pcall(f, ...)
-  if not ok then raise((tostring(err):gsub("^[^%s]*:%d+: ", ""))) end
-end
-
-local function check_function(what, name, value) at_program(check.callable, value, what .. ": " .. name) end
+local function check_function(what, name, value) check.callable(value, what .. ": " .. name) end
 
 local function check_options(what, options)
   for key, value in pairs(options) do
@@ -76,7 +70,7 @@ local function check_options(what, options)
       raise(type(key) == "number" and what .. ": one function expected, got several"
         or ("%s: %s"):format(what, check.unknown(key, OPTIONS)))
     end
-    if kind ~= true then at_program(kind, value, what .. ": " .. key, 1) end
+    if kind ~= true then kind(value, what .. ": " .. key) end
   end
 end
 
@@ -95,7 +89,7 @@ local function outputs(what, outs)
   local set = { "out", "error", out = true, error = true }
   if outs == nil then return set end
   if type(outs) ~= "table" then raise(what .. ": outs: a list of names expected, got " .. check.article(outs)) end
-  at_program(check.list, outs, what .. ": outs", 1)
+  check.list(outs, what .. ": outs")
   for _, name in ipairs(outs) do
     if type(name) ~= "string" or not name:find "^[%w_-]+$" or set[name] then
       raise(("%s: outs: %s cannot be the name of an output"):format(what, check.describe(name)))
@@ -152,9 +146,7 @@ function spec.stage(name, given)
     given = given, key = given.key, n = given.n or 1, buffer = given.buffer or BUFFER,
     outputs = outputs(what, given.outs),
   }
-  at_program(function()
-    made.tries, made.backoff = backoff.options(given, what, given.backoff == nil and 1 or nil)
-  end)
+  made.tries, made.backoff = backoff.options(given, what, given.backoff == nil and 1 or nil)
   if kind == "from" then
     made.from = check_from(what, f)
   else

@@ -18,6 +18,7 @@ local responses = require "runnel.http.response"
 local sign = require "runnel.internal.sign"
 local streams = require "runnel.http.stream"
 local upload = require "runnel.http.upload"
+local raise = core.internal.raise
 
 local chan = core.chan
 local start, wait = transfers.start, transfers.wait
@@ -30,14 +31,14 @@ local client = {}
 
 -- ---- requests ----
 
--- Makes a request and waits for its end. Errors in the options are raised at `level`, as seen from the caller.
-local function perform(what, url, settings, level)
+-- Makes a request and waits for its end.
+local function perform(what, url, settings)
   local sending <close> = upload.sending(settings) -- luacheck: ignore 211
   local wrong = refuse(url)
   if wrong then return nil, wrong end
-  if fakes.is_used(what, level + 1) then return fakes.request(url, settings) end
+  if fakes.is_used(what) then return fakes.request(url, settings) end
   local news, room = chan(1), settings.source and chan(1)
-  local transfer <close> = start(what, url, settings, news, room, level + 1)
+  local transfer <close> = start(what, url, settings, news, room)
   local feeding <close> = room and transfers.upload(what, settings, transfer, news, room) or nil -- luacheck: ignore 211
   while true do
     local is_news, err = wait(news)
@@ -50,14 +51,9 @@ local function perform(what, url, settings, level)
 end
 
 -- The same, as often as the options say.
-local function perform_tries(what, url, settings, level)
-  local response, err
-  if settings.tries and not refuse(url) then
-    response, err = require("runnel.http.repeats").perform(perform, what, url, settings, level + 1)
-  else
-    response, err = perform(what, url, settings, level + 1)
-  end
-  return response, err
+local function perform_tries(what, url, settings)
+  if not settings.tries or refuse(url) then return perform(what, url, settings) end
+  return require("runnel.http.repeats").perform(perform, what, url, settings)
 end
 
 -- Makes a status an error, if the options ask for that.
@@ -75,8 +71,8 @@ end
 ---@return any err why not: a string, or an error for which rn.is_timeout is true
 ---@return runnel.http.Response? failed with `fail`: the response whose status is the error
 function client.get(url, opts)
-  local full_url, settings = options.read("get", url, opts, 2)
-  local response, err = perform_tries("get", full_url, settings, 2)
+  local full_url, settings = options.read("get", url, opts)
+  local response, err = perform_tries("get", full_url, settings)
   return judge(settings, response, err)
 end
 
@@ -92,10 +88,10 @@ end
 function client.request(opts)
   sign.dot(opts, "http", "request")
   if type(opts) ~= "table" then
-    error("request: a table expected, as in { url = \"https://example.org/\" }, got " .. check.article(opts), 2)
+    raise("request: a table expected, as in { url = \"https://example.org/\" }, got " .. check.article(opts))
   end
-  local full_url, settings = options.read("request", opts.url, opts, 2)
-  local response, err = perform_tries("request", full_url, settings, 2)
+  local full_url, settings = options.read("request", opts.url, opts)
+  local response, err = perform_tries("request", full_url, settings)
   return judge(settings, response, err)
 end
 
@@ -111,21 +107,18 @@ end
 ---@return fun(): runnel.http.Response?, any head waits for the headers: returns the response without its body, or nil
 ---and the error
 function client.stream(url, opts)
-  local full_url, settings = options.read("stream", url, opts, 2)
-  local ch, head = streams.open("stream", full_url, settings, check.new_chan(opts and opts.buffer, "stream"), 2)
-  return ch, head -- no tail call: it would hide the caller's line
+  local full_url, settings = options.read("stream", url, opts)
+  return streams.open("stream", full_url, settings, check.new_chan(opts and opts.buffer, "stream"))
 end
 
----The same for http.proxy and http.download, with settings. Errors are raised at `level`, as seen from the caller.
+---The same for http.proxy and http.download, with settings.
 ---@param what string the function that was called
 ---@param url string
 ---@param settings runnel.http.Settings
----@param level integer
 ---@return runnel.Channel<string> pieces
 ---@return fun(): runnel.http.Response?, any head
-function client.forward(what, url, settings, level)
-  local ch, head = streams.open(what, url, settings, chan(), level + 1)
-  return ch, head
+function client.forward(what, url, settings)
+  return streams.open(what, url, settings, chan())
 end
 
 -- ---- cookies and fakes ----

@@ -2,6 +2,7 @@
 
 local check = require "runnel.internal.check"
 local token = require "runnel.http.token"
+local raise = require("runnel.core").internal.raise
 
 ---@class runnel.http.cookie
 local cookie = {}
@@ -31,21 +32,21 @@ local function attribute(opts, name)
   local value = opts[name]
   if value == nil then return nil end
   if type(value) ~= "string" or value == "" or value:find(NOT_IN_AN_ATTRIBUTE) then
-    error(("cookie: %s: a string without semicolons and control characters expected, got %s"):format(name,
-      check.describe(value)), 3)
+    raise(("cookie: %s: a string without semicolons and control characters expected, got %s"):format(name,
+      check.describe(value)))
   end
   return value
 end
 
 -- What browsers demand of the attributes; a cookie that breaks it is dropped without a word.
 local function check_rules(name, opts, is_secure, path)
-  if opts.same_site == "none" and not is_secure then error("cookie: same_site = \"none\" needs secure = true", 3) end
+  if opts.same_site == "none" and not is_secure then raise("cookie: same_site = \"none\" needs secure = true") end
   local prefix = name:lower():match "^__%l+%-"
   if (prefix == "__host-" or prefix == "__secure-") and not is_secure then
-    error(("cookie: %s: a name with this beginning needs secure = true"):format(name), 3)
+    raise(("cookie: %s: a name with this beginning needs secure = true"):format(name))
   end
   if prefix == "__host-" and (path ~= "/" or opts.domain) then
-    error(("cookie: %s: a name with this beginning has the path / and no domain"):format(name), 3)
+    raise(("cookie: %s: a name with this beginning has the path / and no domain"):format(name))
   end
 end
 
@@ -55,18 +56,16 @@ end
 ---@param opts? runnel.http.CookieOptions
 ---@return string
 function cookie.cookie(name, value, opts)
-  if not token.is(name) then
-    error("cookie: a name such as \"session\" expected, got " .. check.describe(name), 2)
-  end
+  if not token.is(name) then raise("cookie: a name such as \"session\" expected, got " .. check.describe(name)) end
   if math.type(value) == "integer" then value = tostring(value) end
   if type(value) ~= "string" or value:find(NOT_IN_A_VALUE) then
-    error(("cookie: %s: a string of ASCII characters without spaces, quotes, commas, semicolons and backslashes "
-      .. "expected, got %s: encode others, for example in hexadecimal digits"):format(name, check.describe(value)), 2)
+    raise(("cookie: %s: a string of ASCII characters without spaces, quotes, commas, semicolons and backslashes "
+      .. "expected, got %s: encode others, for example in hexadecimal digits"):format(name, check.describe(value)))
   end
   check.options(opts, OPTIONS, "cookie")
   opts = opts or {}
   local path, domain, is_secure = attribute(opts, "path") or "/", attribute(opts, "domain"), opts.secure ~= false
-  if path:sub(1, 1) ~= "/" then error("cookie: path: a path from / on expected, got " .. check.describe(path), 2) end
+  if path:sub(1, 1) ~= "/" then raise("cookie: path: a path from / on expected, got " .. check.describe(path)) end
   check_rules(name, opts, is_secure, path)
   local parts = { name .. "=" .. value, "Path=" .. path }
   if domain then parts[#parts + 1] = "Domain=" .. domain end
@@ -76,8 +75,8 @@ function cookie.cookie(name, value, opts)
   parts[#parts + 1] = "SameSite=" .. SAME_SITE[opts.same_site or "lax"]
   local text = table.concat(parts, "; ")
   if #text > LONGEST then
-    error(("cookie: %s: it has %d bytes, and clients keep at most %d: keep the data on the server, and its key in the "
-      .. "cookie"):format(name, #text, LONGEST), 2)
+    raise(("cookie: %s: it has %d bytes, and clients keep at most %d: keep the data on the server, and its key in the "
+      .. "cookie"):format(name, #text, LONGEST))
   end
   return text
 end

@@ -16,6 +16,7 @@ local options = require "runnel.http.http_options"
 local repeats = require "runnel.http.repeats"
 local responses = require "runnel.http.response"
 local save = require "runnel.http.save"
+local raise = core.internal.raise
 
 ---@class runnel.http.download
 local download = {}
@@ -234,7 +235,7 @@ local function try(self)
     lines[#lines + 1], lines[#lines + 2] = ("Range: bytes=%d-"):format(from), "If-Range: " .. self.validator
   end
   settings.headers = lines
-  local pieces, head = client.forward("download", self.url, settings, 3)
+  local pieces, head = client.forward("download", self.url, settings)
   local closing <close> = setmetatable({ ch = pieces }, ends.Dropping) -- luacheck: ignore 211
   local res, err = head()
   if not res then return nil, err, nil, "later" end
@@ -268,17 +269,17 @@ end
 -- ---- the call ----
 
 local function read_options(path, opts)
-  check.path(path, "a path", "download", 4)
+  check.path(path, "a path", "download")
   opts = opts or {}
   local sha256 = opts.sha256
   if sha256 ~= nil and (type(sha256) ~= "string" or #sha256 ~= 64 or sha256:find "%X") then
-    error("download: sha256: 64 hexadecimal digits expected, got " .. check.describe(sha256), 3)
+    raise("download: sha256: 64 hexadecimal digits expected, got " .. check.describe(sha256))
   end
-  check.callable_or_nil(opts.progress, "download: progress", 4)
+  check.callable_or_nil(opts.progress, "download: progress")
   for name in pairs(type(opts.headers) == "table" and opts.headers or {}) do
     local lower = tostring(name):lower()
     if lower == "range" or lower == "if-range" or lower == "accept-encoding" then
-      error(("download: headers: %s is set by the function itself"):format(name), 3)
+      raise(("download: headers: %s is set by the function itself"):format(name))
     end
   end
   return opts
@@ -307,7 +308,7 @@ end
 ---@return any err why there is no file
 ---@return runnel.http.Response? failed the response, if its status is the reason
 function download.download(url, path, opts)
-  local full_url, settings = options.read("download", url, opts, 2)
+  local full_url, settings = options.read("download", url, opts)
   opts = read_options(path, opts)
   local wrong = options.refuse(full_url)
   if wrong then return nil, wrong end

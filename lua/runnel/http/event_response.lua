@@ -6,6 +6,7 @@ local ends = require "runnel.internal.ends"
 local event_stream = require "runnel.http.event_stream"
 local guard = require "runnel.internal.guard"
 local headers_of = require "runnel.http.middleware.headers"
+local raise = core.internal.raise
 
 local put_while_open = core.internal.moving.put_while_open
 local now = core.now
@@ -85,8 +86,8 @@ end
 ---@return runnel.Channel<string>? body
 function event_response.new(req, source, opts)
   if not core.is_chan(source) and not check.is_callable(source) then
-    error("events: a channel of events, or a function that puts events on a channel, expected, got "
-      .. check.article(source), 2)
+    raise("events: a channel of events, or a function that puts events on a channel, expected, got "
+      .. check.article(source))
   end
   check.options(opts, OPTIONS, "events")
   local ping, more = opts and opts.ping, opts and opts.headers

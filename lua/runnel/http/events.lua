@@ -13,6 +13,7 @@ local repeats = require "runnel.http.repeats"
 local responses = require "runnel.http.response"
 
 local internal = core.internal
+local raise = internal.raise
 
 -- Times in ms. Servers may ask for other pauses, within the last two.
 local RETRY <const>, SHORTEST <const>, LONGEST <const> = 1000, 100, 3600000
@@ -115,16 +116,16 @@ local function run(self)
   end
 end
 
--- Checks the options of this module; errors are at the line that called the caller. Returns whether it reconnects.
+-- Checks the options of this module. Returns whether it reconnects.
 local function check_own(opts, settings)
   local id, again = opts.last_id, opts.reconnect
   if id ~= nil and (type(id) ~= "string" or id:find "[\r\n\0]") then
-    error("events: last_id: a string without line breaks and zero bytes expected, got " .. check.describe(id), 3)
+    raise("events: last_id: a string without line breaks and zero bytes expected, got " .. check.describe(id))
   end
-  check.boolean_or_nil(again, "events: reconnect", 4)
+  check.boolean_or_nil(again, "events: reconnect")
   if again == nil then again = (settings.method or "GET") == "GET" end
   if again and (settings.source or io.type(settings.body)) then
-    error("events: body: a string expected, since each connection sends it again", 3)
+    raise("events: body: a string expected, since each connection sends it again")
   end
   return again
 end
@@ -141,7 +142,7 @@ end
 ---reconnects. `max`: bytes of an event; default 1048576. `buffer`: of the channel, as for rn.chan
 ---@return runnel.Channel<runnel.http.Event> events
 function events.events(url, opts)
-  local _, settings = options.read("events", url, opts, 2)
+  local _, settings = options.read("events", url, opts)
   opts = opts or {}
   local is_endless = opts.tries == math.huge
   local given = { tries = not is_endless and opts.tries or nil, backoff = opts.backoff or RETRY }
@@ -160,7 +161,7 @@ function events.events(url, opts)
   if wrong then
     finish(self, wrong)
   else
-    fakes.is_used("events", 2) -- raises in a simulation without one
+    fakes.is_used("events") -- raises in a simulation without one
     guard.started(guard.go_while_open(ch, guard.close, ch, run, self), "events")
   end
   return ch

@@ -16,6 +16,7 @@ local timed_out = require "runnel.internal.timed_out"
 local upload = require "runnel.http.upload"
 
 local internal = core.internal
+local raise = internal.raise
 
 local fakes = {}
 
@@ -33,21 +34,19 @@ function fakes.set(f)
   return before
 end
 
----Whether requests go to the function, or to a host of a simulated world. Raises in a simulation with neither, at the
----line with that level, as seen from the caller.
+---Whether requests go to the function, or to a host of a simulated world. Raises in a simulation with neither.
 ---@param what string
----@param level integer
 ---@return boolean
-function fakes.is_used(what, level)
+function fakes.is_used(what)
   if handler then return true end
   if current.world then
     if internal.host() > 0 then return true end
-    error(what .. ": this go block belongs to no host of the simulated world: start it in the function of "
-      .. "world:host(name, f)", level + 1)
+    raise(what .. ": this go block belongs to no host of the simulated world: start it in the function of "
+      .. "world:host(name, f)")
   end
   if internal.is_simulation() then
-    error(what .. ": in a simulation, requests go to the function of http.fake(f), or to a host of a simulated world "
-      .. "(sim.world), and there is none", level + 1)
+    raise(what .. ": in a simulation, requests go to the function of http.fake(f), or to a host of a simulated world "
+      .. "(sim.world), and there is none")
   end
   return false
 end

@@ -10,6 +10,7 @@ local descriptor = require "runnel.uv.descriptor"
 local file_body = require "runnel.http.file_body"
 local headers_of = require "runnel.http.middleware.headers"
 local loop = require "runnel.uv.loop"
+local raise = core.internal.raise
 
 local has_lib, lib = pcall(core.internal.require, "runnel.http.core") -- it may not have been built
 local uv = loop.uv
@@ -302,13 +303,13 @@ function files.files(dir, opts)
   check.options(opts, OPTIONS, "files")
   opts = opts or {}
   if opts.index and (type(opts.index) ~= "string" or opts.index:find "/") then
-    error("files: index: the name of a file, or false, expected, got " .. check.describe(opts.index), 2)
+    raise("files: index: the name of a file, or false, expected, got " .. check.describe(opts.index))
   end
   if opts.index then check.no_zero(opts.index, "files: index") end
   loop.check "files"
   local stat, err = uv.fs_stat(dir)
-  if not stat then error("files: " .. loop.message(err, dir), 2) end
-  if stat.type ~= "directory" then error(("files: a folder expected, and %s is a %s"):format(dir, stat.type), 2) end
+  if not stat then raise("files: " .. loop.message(err, dir)) end
+  if stat.type ~= "directory" then raise(("files: a folder expected, and %s is a %s"):format(dir, stat.type)) end
   local index = opts.index == nil and "index.html" or opts.index
   if dir:sub(1, 1) ~= "/" then dir = uv.cwd() .. "/" .. dir end
   local headers = opts.precompressed and with_vary(opts.headers) or opts.headers

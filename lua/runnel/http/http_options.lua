@@ -10,6 +10,7 @@ local json = require "runnel.json"
 local multipart_parts = require "runnel.http.form.multipart_parts"
 local token = require "runnel.http.token"
 local upload = require "runnel.http.upload"
+local raise = core.internal.raise
 
 local is_plain = lib.is_plain
 
@@ -394,17 +395,16 @@ end
 ---@param what string the function that was called: "get", "request", "stream", "download", "events" or "proxy"
 ---@param url any
 ---@param opts any
----@param level integer of the line for errors, as seen from the caller
 ---@return string url with the query that the options have
 ---@return runnel.http.Settings settings
-function options.read(what, url, opts, level)
+function options.read(what, url, opts)
   if type(url) == "string" and not is_plain(url) then url = encode_bytes(url) end
   if opts == nil and type(url) == "string" and not IN_PIECES[what] and not contexts.on then
     return url, LIMITS -- most requests
   end
   local ok, first, settings = pcall(read, what, url, opts == nil and {} or opts)
   if ok then return first, settings end
-  if type(first) == "table" then error(("%s: %s"):format(what, first.message), level + 1) end
+  if type(first) == "table" then raise(("%s: %s"):format(what, first.message)) end
   error(first, 0)
 end
 

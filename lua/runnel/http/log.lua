@@ -13,6 +13,7 @@ local json = require "runnel.json"
 local token = require "runnel.http.token"
 
 local internal = core.internal
+local raise = internal.raise
 local put_while_open = internal.moving.put_while_open
 local now, random = core.now, internal.seed
 
@@ -226,10 +227,10 @@ function log.log(f, opts)
   opts = opts or {}
   local format, to = opts.format or "common", opts.to or io.stderr
   if not check.is_callable(format) and not formats[format] then
-    error("log: format: \"common\", \"json\" or a function expected, got " .. check.describe(format), 2)
+    raise("log: format: \"common\", \"json\" or a function expected, got " .. check.describe(format))
   end
   if not (check.is_callable(to) or core.is_chan(to) or io.type(to) == "file") then
-    error("log: to: a function, an open file or a channel expected, got " .. check.describe(to), 2)
+    raise("log: to: a function, an open file or a channel expected, got " .. check.describe(to))
   end
   local self = { f = f, format = formats[format] or format, to = to, behind_proxy = opts.behind_proxy }
   return function(req) return handle(self, req) end

@@ -39,18 +39,17 @@ function repeats.pause(settings, tried, response)
   return math.max(ms, backoff.pause(settings.backoff, tried)) -- clients that wait for one time do not all come at once
 end
 
----Makes a request, and again while it fails and there are tries. Errors are raised at `level`, as seen from the caller.
----@param perform fun(what: string, url: string, settings: runnel.http.Settings, level: integer): any, any
+---Makes a request, and again while it fails and there are tries.
+---@param perform fun(what: string, url: string, settings: runnel.http.Settings): any, any
 ---@param what string
 ---@param url string
 ---@param settings runnel.http.Settings
----@param level integer
 ---@return runnel.http.Response?
 ---@return any err
-function repeats.perform(perform, what, url, settings, level)
+function repeats.perform(perform, what, url, settings)
   local tried = 0
   while true do
-    local response, err = perform(what, url, settings, level + 1)
+    local response, err = perform(what, url, settings)
     tried = tried + 1
     local ms = repeats.pause(settings, tried, response)
     if not ms then return response, err end

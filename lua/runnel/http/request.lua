@@ -9,6 +9,7 @@ local decimal = require "runnel.internal.decimal"
 local json = require "runnel.json"
 local sign = require "runnel.internal.sign"
 local token = require "runnel.http.token"
+local raise = core.internal.raise
 
 -- The longest piece of a body, in bytes.
 local PIECE <const> = 65536
@@ -79,10 +80,9 @@ end
 ---An iterator over the pieces of the body. They can be read once.
 ---@param req runnel.http.Request
 ---@param what string the method that was called
----@param level integer of the line for errors, as seen from the caller
 ---@return fun(): string?, any next nil after the last one; nil and why if no more will come
-function request.reader(req, what, level)
-  if req.is_taken then error(what .. ": the body of this request has been read already", level + 1) end
+function request.reader(req, what)
+  if req.is_taken then raise(what .. ": the body of this request has been read already") end
   req.is_taken = true
   return function() return next_piece(req) end
 end
@@ -99,7 +99,7 @@ end
 -- The whole body, for the method `what`.
 local function whole_body(self, what)
   if self.text then return self.text end
-  local parts, read = {}, request.reader(self, what, 3)
+  local parts, read = {}, request.reader(self, what)
   local piece, why = read()
   while piece do
     parts[#parts + 1] = piece
@@ -115,8 +115,7 @@ end
 ---@return string
 function Request:body()
   sign.own(self, "req", "body")
-  local text = whole_body(self, "body")
-  return text -- no tail call: it would hide the caller's line
+  return whole_body(self, "body")
 end
 
 local function read_into(read, ch)
@@ -133,7 +132,7 @@ end
 ---@return runnel.Channel<string>
 function Request:pieces()
   sign.own(self, "req", "pieces")
-  local read, ch = request.reader(self, "pieces", 2), core.chan()
+  local read, ch = request.reader(self, "pieces"), core.chan()
   guard.started(guard.go(guard.close, ch, read_into, read, ch), "pieces")
   return ch
 end
@@ -153,8 +152,7 @@ end
 ---@return integer? status of a response that says so
 function Request:form(opts)
   sign.own(self, "req", "form")
-  local form, err, status = require("runnel.http.form.form_reader").read(self, opts, request)
-  return form, err, status -- no tail call: it would hide the caller's line
+  return require("runnel.http.form.form_reader").read(self, opts, request)
 end
 
 -- ---- early hints and trailers ----
@@ -166,9 +164,9 @@ function Request:hints(headers)
   sign.own(self, "req", "hints")
   check.table(headers, "hints: headers")
   local ok, list = pcall(require("runnel.http.answer").list, headers)
-  if not ok then error("hints: " .. tostring(list):gsub("^http%.serve: ", ""), 2) end
+  if not ok then raise("hints: " .. tostring(list):gsub("^http%.serve: ", "")) end
   local is_sent, name = self.core:hint(table.unpack(list))
-  if not is_sent then error(("hints: the header %q cannot be set"):format(tostring(name)), 2) end
+  if not is_sent then raise(("hints: the header %q cannot be set"):format(tostring(name))) end
 end
 
 ---The trailers of the request: fields behind a body in chunks, such as a checksum. They are no headers: whoever is
@@ -213,11 +211,11 @@ function request.is_malformed(value) return value:find "[%z\1-\8\10-\31\127]" ~=
 function Request:trailer(name, value)
   sign.own(self, "req", "trailer")
   if not request.is_trailer(name) then
-    error(("trailer: the name of a field that may be behind a body expected, got %s"):format(check.describe(name)), 2)
+    raise(("trailer: the name of a field that may be behind a body expected, got %s"):format(check.describe(name)))
   end
   if type(value) ~= "string" and type(value) ~= "number" or request.is_malformed(tostring(value)) then
-    error(("trailer: %s: a string without control characters, or a number, expected, got %s"):format(name,
-      check.describe(value)), 2)
+    raise(("trailer: %s: a string without control characters, or a number, expected, got %s"):format(name,
+      check.describe(value)))
   end
   local list = rawget(self, "sent_trailers") or {}
   self.sent_trailers, list[#list + 1] = list, name
@@ -255,8 +253,7 @@ end
 ---@return table<string, string>? headers of such a response
 function Request:websocket(opts)
   sign.own(self, "req", "websocket")
-  local conn, err, status, headers = require("runnel.http.websocket.ws_server").accept(self, opts, request.upgrade)
-  return conn, err, status, headers
+  return require("runnel.http.websocket.ws_server").accept(self, opts, request.upgrade)
 end
 
 -- ---- what is computed when it is first used ----
@@ -355,7 +352,7 @@ end
 ---@param headers string[] names and values in turn, such as { "Upgrade", "websocket" }
 function request.upgrade(req, headers)
   local ok, name = req.core:upgrade(table.unpack(headers))
-  if not ok then error(("upgrade: the header %q cannot be set"):format(tostring(name)), 2) end
+  if not ok then raise(("upgrade: the header %q cannot be set"):format(tostring(name))) end
   req.is_upgraded = true
 end
 

@@ -12,6 +12,7 @@ local request = require "runnel.http.request"
 local sign = require "runnel.internal.sign"
 local timed_out = require "runnel.internal.timed_out"
 local token = require "runnel.http.token"
+local raise = core.internal.raise
 
 ---@class runnel.http.reverse_proxy
 local reverse_proxy = {}
@@ -165,7 +166,7 @@ local function pass_on(self, req, url)
     if not wrong_with(req, 200, fields) then req:hints(end_to_end(fields)) end
   end
   function settings.on_trailers(res) pass_trailers(req, res.headers, res.trailers) end
-  local ch, head = client.forward("proxy", url, settings, 2)
+  local ch, head = client.forward("proxy", url, settings)
   local transfer <close> = setmetatable({ ch = ch }, Transfer)
   local res, err = head()
   if not res then return fail(self, req, err) end
@@ -266,12 +267,11 @@ function reverse_proxy.proxy(url, opts)
   end
   check.options(own, OPTIONS, "proxy")
   all.idle = all.idle or nil -- false: no limit
-  local _, settings = options.read("proxy", url, all, 2)
+  local _, settings = options.read("proxy", url, all)
   check.no_zero(url, "proxy: the URL")
   local base = url:match "^[hH][tT][tT][pP][sS]?://[^/?#@%s][^?#@%s]*$"
   if not base then
-    error(('proxy: a URL such as "http://127.0.0.1:9000" expected, without a query and a password, got %q'):format(url),
-      2)
+    raise(('proxy: a URL such as "http://127.0.0.1:9000" expected, without a query and a password, got %q'):format(url))
   end
   local self = { url = base:gsub("/+$", ""):gsub("^%a+", string.lower), settings = settings, keep_host = own.keep_host,
     behind_proxy = own.behind_proxy, on_error = own.on_error, max_message = own.max_message or MAX_MESSAGE }

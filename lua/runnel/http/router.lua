@@ -4,6 +4,7 @@ local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
 local decode = require("runnel.http.request").decode
 local sign = require "runnel.internal.sign"
+local raise = require("runnel.core").internal.raise
 
 ---@class runnel.http.router
 local router = {}
@@ -113,14 +114,14 @@ function router.router(routes)
   sign.dot(routes, "http", "router")
   check.table(routes, "router")
   if not next(routes) then
-    error("router: the table has no routes; a key with the value nil is none: write the functions above the table", 2)
+    raise("router: the table has no routes; a key with the value nil is none: write the functions above the table")
   end
   local root = new_node()
   for pattern, f in pairs(routes) do
     local what = "router: " .. tostring(pattern)
     check.callable(f, what)
     local problem = add(root, pattern, f)
-    if problem then error(what .. ": " .. problem, 2) end
+    if problem then raise(what .. ": " .. problem) end
   end
   return function(req) return route_request(root, req) end
 end

@@ -20,6 +20,7 @@ local sign = require "runnel.internal.sign"
 local term = require "runnel.internal.sigterm"
 local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
+local raise = core.internal.raise
 
 local lib = need("runnel.http.core")
 
@@ -225,33 +226,33 @@ function server.tally(self) return self.core:tally() end
 -- Checks where to listen.
 local function check_place(place, opts)
   if type(place) == "string" and place:find("/", 1, true) and not place:find(":", 1, true) then
-    check.no_zero(place, "serve: the path", 5)
+    check.no_zero(place, "serve: the path")
     for _, name in ipairs { "host", "reuseport" } do
-      if opts and opts[name] ~= nil then error(("serve: %s is for a port, not for a Unix socket"):format(name), 4) end
+      if opts and opts[name] ~= nil then raise(("serve: %s is for a port, not for a Unix socket"):format(name)) end
     end
     return
   end
   if type(place) == "string" then
-    error(("serve: a port, or the path of a Unix socket, with a slash, expected, got %q"):format(place), 4)
+    raise(("serve: a port, or the path of a Unix socket, with a slash, expected, got %q"):format(place))
   end
-  check.integer(place, 0, "serve: port", 5)
-  if place > 65535 then error(("serve: port: at most 65535 expected, got %d"):format(place), 4) end
-  if opts and opts.mode then error("serve: mode is for a Unix socket", 4) end
+  check.integer(place, 0, "serve: port")
+  if place > 65535 then raise(("serve: port: at most 65535 expected, got %d"):format(place)) end
+  if opts and opts.mode then raise("serve: mode is for a Unix socket") end
 end
 
 -- Checks the options; returns the settings for the C module.
 local function read_options(place, opts)
-  check.options(opts, OPTIONS, "serve", 4)
+  check.options(opts, OPTIONS, "serve")
   check_place(place, opts)
   local is_path = type(place) == "string"
   local settings = { port = is_path and 0 or place, path = is_path and place or nil, fd = -1, mode = -1 }
   for name, value in pairs(DEFAULTS) do settings[name] = value end
   for name, value in pairs(opts or {}) do settings[name] = value end
   if type(settings.host) ~= "string" then
-    error("serve: host: an address such as \"0.0.0.0\" expected, got " .. check.article(settings.host), 3)
+    raise("serve: host: an address such as \"0.0.0.0\" expected, got " .. check.article(settings.host))
   end
-  check.no_zero(settings.host, "serve: the host", 4)
-  if settings.timeout then check.ms(settings.timeout, 1, "serve: timeout", 4) end
+  check.no_zero(settings.host, "serve: the host")
+  if settings.timeout then check.ms(settings.timeout, 1, "serve: timeout") end
   settings.timeout = settings.timeout or 0
   if not (opts and opts.header_timeout) then
     settings.header_timeout = math.min(settings.header_timeout, settings.idle)
@@ -270,8 +271,7 @@ local function read_tls(opts)
     for name, value in pairs(tls) do settings[name] = value end
     tls = settings
   end
-  local context, err = require("runnel.internal.tls_options").of("server", tls, "serve: tls", 2)
-  return context, err -- no tail call: it would hide the caller's line
+  return require("runnel.internal.tls_options").of("server", tls, "serve: tls")
 end
 
 ---Starts a server, which calls `f` for each request, in a go block of its own, and sends what it returns: a status, a
@@ -292,8 +292,8 @@ function server.serve(port, f, opts)
   local context, wrong = read_tls(opts)
   if wrong then return nil, wrong end
   if current.is_outside() then
-    error("serve: a server needs real time, and this is a simulation: make a simulated world (sim.world) and call it "
-      .. "on a host of that, or call the function of the server itself", 2)
+    raise("serve: a server needs real time, and this is a simulation: make a simulated world (sim.world) and call it "
+      .. "on a host of that, or call the function of the server itself")
   end
   server.opened = server.opened + 1
   local self = setmetatable({ handler = f, running = {}, drained = chan(), timeout = settings.timeout,

@@ -159,12 +159,12 @@ local function run_fake(self)
   done()
 end
 
-local function begin_stream(self, what, level)
-  if fakes.is_used(what, level + 1) then return guard.go(guard.close, self.ch, run_fake, self) end
+local function begin_stream(self, what)
+  if fakes.is_used(what) then return guard.go(guard.close, self.ch, run_fake, self) end
   local settings = self.settings
   local news, room = chan(1), settings.source and chan(1)
   settings.is_stream = true
-  local transfer = transfers.start(what, self.url, settings, news, room, level + 1)
+  local transfer = transfers.start(what, self.url, settings, news, room)
   local ok, block = pcall(guard.go, guard.close, self.ch, run_stream, self, transfer, news, room)
   if ok then return block end
   transfer:cancel() -- memory has run out
@@ -179,15 +179,14 @@ local function wait_for_head(self)
   return nil, err == nil and "the channel of the stream was closed" or err
 end
 
----Begins a stream; errors are raised at `level`, as seen from the caller.
+---Begins a stream.
 ---@param what string the function that was called
 ---@param url string
 ---@param settings runnel.http.Settings
 ---@param ch runnel.Channel<string>
----@param level integer
 ---@return runnel.Channel<string> pieces
 ---@return fun(): runnel.http.Response?, any head
-function streams.open(what, url, settings, ch, level)
+function streams.open(what, url, settings, ch)
   ch:name("http " .. responses.host(url))
   local self = setmetatable({ url = url, ch = ch, ready = chan(), settings = settings, over = false }, Stream)
   local wrong = refuse(url)
@@ -195,7 +194,7 @@ function streams.open(what, url, settings, ch, level)
     fail_stream(self, wrong)
     upload.drop(settings)
   else
-    self.block = guard.started(begin_stream(self, what, level + 1), what)
+    self.block = guard.started(begin_stream(self, what), what)
     internal.on_close(ch, function()
       if self.over then return end
       self.over = true

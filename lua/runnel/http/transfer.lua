@@ -14,6 +14,7 @@ local responses = require "runnel.http.response"
 local upload = require "runnel.http.upload"
 
 local internal = core.internal
+local raise = internal.raise
 local chan, cancel = core.chan, core.cancel
 local take, offer, close = internal.moving.take, core.methods.offer, core.methods.close
 local NONE = options.NONE
@@ -37,19 +38,18 @@ function transfers.close_idle()
   if the_client then the_client:close_idle() end
 end
 
----Begins a request. An error of libcurl is raised at the line with that level, as seen from the caller.
+---Begins a request. Raises an error of libcurl.
 ---@param what string
 ---@param url string
 ---@param settings runnel.http.Settings
 ---@param news runnel.Channel<any> gets a value when there is news
 ---@param room runnel.Channel<any>|false|nil gets one when there is room for more of the body
----@param level integer
 ---@return any transfer of the C module
-function transfers.start(what, url, settings, news, room, level)
+function transfers.start(what, url, settings, news, room)
   local owner = transfers.client()
   if settings == NONE then settings = nil end -- the same for the C module, and faster
   local ok, transfer = pcall(owner.start, owner, url, settings, news, room)
-  if not ok then error(("%s: %s"):format(what, transfer), level + 1) end
+  if not ok then raise(("%s: %s"):format(what, transfer)) end
   return transfer
 end
 

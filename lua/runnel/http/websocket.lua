@@ -21,6 +21,7 @@ local socket = require "runnel.uv.socket"
 local socks = require "runnel.http.socks"
 local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
+local raise = core.internal.raise
 
 local lib = connection.lib
 local take = core.internal.moving.take
@@ -241,37 +242,35 @@ local function open(place, settings, opts, tls, proxy_tls)
   return made
 end
 
-local function check_options(opts, level)
-  check.options(opts, OPTIONS, "websocket", level + 1)
+local function check_options(opts)
+  check.options(opts, OPTIONS, "websocket")
   opts = opts or {}
   local origin = opts.origin
   if origin ~= nil and (type(origin) ~= "string" or origin:find "[^!-~]") then
-    error("websocket: origin: a string such as \"https://example.org\" expected, got " .. check.describe(origin), level)
+    raise("websocket: origin: a string such as \"https://example.org\" expected, got " .. check.describe(origin))
   end
   local proxy = opts.proxy
   if proxy ~= nil and type(proxy) ~= "string" then
-    error("websocket: proxy: a string such as \"http://proxy.example:3128\", or \"\" for none, expected, got "
-      .. check.describe(proxy), level)
+    raise("websocket: proxy: a string such as \"http://proxy.example:3128\", or \"\" for none, expected, got "
+      .. check.describe(proxy))
   end
-  if proxy then check.no_zero(proxy, "websocket: proxy", level + 1) end
+  if proxy then check.no_zero(proxy, "websocket: proxy") end
   local exceptions = opts.noproxy
   if exceptions ~= nil and type(exceptions) ~= "string" then
-    error("websocket: noproxy: a string such as \"localhost, 10.0.0.0/8\" expected, got " .. check.describe(exceptions),
-      level)
+    raise("websocket: noproxy: a string such as \"localhost, 10.0.0.0/8\" expected, got " .. check.describe(exceptions))
   end
   local path = opts.unix_socket_path
   if path ~= nil and type(path) ~= "string" then
-    error("websocket: unix_socket_path: the path of a Unix socket expected, got " .. check.describe(path), level)
+    raise("websocket: unix_socket_path: the path of a Unix socket expected, got " .. check.describe(path))
   end
-  if path then check.no_zero(path, "websocket: unix_socket_path", level + 1) end
-  return opts, options.read(opts, "websocket", level)
+  if path then check.no_zero(path, "websocket: unix_socket_path") end
+  return opts, options.read(opts, "websocket")
 end
 
 -- The context of an option, made here so that wrong options are errors at the program's line.
 local function context_of(opts, name)
   if not opts[name] or current.world then return true end
-  local context, err = require("runnel.internal.tls_options").of("client", opts[name], "websocket: " .. name, 2)
-  return context, err -- no tail call: it would hide the caller's line
+  return require("runnel.internal.tls_options").of("client", opts[name], "websocket: " .. name)
 end
 
 ---Connects to a server of WebSocket. Parks until the handshake is complete.
@@ -288,14 +287,14 @@ end
 function websocket.websocket(url, opts)
   check.string(url, "a URL", "websocket")
   local settings
-  opts, settings = check_options(opts, 3)
+  opts, settings = check_options(opts)
   if current.is_outside() then
-    error("websocket: a connection needs real time, and this is a simulation (sim.run, runnel --sim): call it on a "
-      .. "host of a simulated world (sim.world), outside the simulation, or use channels of your own in its place", 2)
+    raise("websocket: a connection needs real time, and this is a simulation (sim.run, runnel --sim): call it on a "
+      .. "host of a simulated world (sim.world), outside the simulation, or use channels of your own in its place")
   end
   local place, wrong = place_of(url)
   if not place then return nil, wrong end
-  if opts.tls and not place.is_secure then error("websocket: tls is for wss:// URLs, and this one is ws://", 2) end
+  if opts.tls and not place.is_secure then raise("websocket: tls is for wss:// URLs, and this one is ws://") end
   local proxy_tls, conn, response
   local tls, err = context_of(opts, "tls")
   if tls then proxy_tls, err = context_of(opts, "proxy_tls") end

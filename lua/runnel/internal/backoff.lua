@@ -9,22 +9,18 @@ local TRIES, FIRST, LONGEST = 3, 100, 60000
 
 local backoff = {}
 
--- The error level of the program's line, for checks called from here.
-local CALLER = 4
-
 ---Checks the options `tries` and `backoff`.
 ---@param opts { tries?: integer, backoff?: number }
 ---@param what string the function that has them
 ---@param default? integer how many tries there are if the options do not tell; default 3
----@param level? integer of the line for an error, if it is another one
 ---@return integer tries
 ---@return number first ms
-function backoff.options(opts, what, default, level)
+function backoff.options(opts, what, default)
   local tries, first = opts.tries, opts.backoff
   if tries == nil then tries = default or TRIES end
-  check.integer(tries, 1, what .. ": tries", level or CALLER)
+  check.integer(tries, 1, what .. ": tries")
   if first == nil then first = FIRST end
-  check.ms(first, 0, what .. ": backoff", level or CALLER)
+  check.ms(first, 0, what .. ": backoff")
   return tries, first
 end
 

@@ -1,16 +1,15 @@
----Argument checks for the functions written in Lua. A failed check raises an error at the line that called the function
----whose argument is wrong.
+---Argument checks for the functions written in Lua. A failed check raises an error at the program's line.
 
 local core = require "runnel.core"
 local sign = require "runnel.internal.sign"
+local raise = core.internal.raise
 
-local check = {}
+core.internal.library "internal/check.lua" -- also in a program that requires one of the modules only, such as runnel.uv
+
+local check = { raise = raise } -- also for modules that use nothing of core.internal
 
 -- The largest file descriptor, an int in C; and the largest mode of a file: the system would drop further bits.
 check.MOST_DESCRIPTOR, check.MOST_MODE = 0x7fffffff, tonumber("7777", 8)
-
--- The level for `error`: 1 is the check, 2 the function that checks its argument, 3 the line that called it.
-local CALLER = 3
 
 -- How to call the functions whose arguments are easily confused.
 local USAGE = {
@@ -72,7 +71,7 @@ end
 ---A channel.
 ---@param what string the function and argument, as in "pipe: from"
 function check.chan(value, what)
-  if not core.is_chan(value) then error(what .. ": a channel expected, got " .. article(value, what), CALLER) end
+  if not core.is_chan(value) then raise(what .. ": a channel expected, got " .. article(value, what)) end
 end
 
 ---Whether a value is a function, or an object with `__call`.
@@ -86,33 +85,29 @@ end
 local is_callable = check.is_callable
 
 ---A function, or an object with `__call` other than a channel.
----@param level? integer of the line for the error, if it is another one
-function check.callable(value, what, level)
+function check.callable(value, what)
   if type(value) ~= "function" and (not is_callable(value) or core.is_chan(value)) then
-    error(not_callable(value, what), level or CALLER)
+    raise(not_callable(value, what))
   end
 end
 
 ---A function, an object with `__call`, or nil.
----@param level? integer of the line for the error, if it is another one
-function check.callable_or_nil(value, what, level)
+function check.callable_or_nil(value, what)
   if value ~= nil and not is_callable(value) then
-    error(what .. ": a function or nil expected, got " .. article(value, what), level or CALLER)
+    raise(what .. ": a function or nil expected, got " .. article(value, what))
   end
 end
 
 ---True, false or nil.
----@param level? integer of the line for the error, if it is another one
-function check.boolean_or_nil(value, what, level)
+function check.boolean_or_nil(value, what)
   if value ~= nil and type(value) ~= "boolean" then
-    error(what .. ": true or false expected, got " .. check.article(value), level or CALLER)
+    raise(what .. ": true or false expected, got " .. check.article(value))
   end
 end
 
 ---One of the values of a list, or nil.
 ---@param list any[] strings or booleans
----@param level? integer of the line for the error, if it is another one
-function check.one_of(value, list, what, level)
+function check.one_of(value, list, what)
   if value == nil then return end
   local names = {}
   for i, one in ipairs(list) do
@@ -121,69 +116,55 @@ function check.one_of(value, list, what, level)
   end
   local last = table.remove(names)
   local others = names[1] and table.concat(names, ", ") .. " or " or ""
-  error(("%s: %s%s expected, got %s"):format(what, others, last, check.describe(value)), level or CALLER)
+  raise(("%s: %s%s expected, got %s"):format(what, others, last, check.describe(value)))
 end
 
 ---A string.
 ---@param expected string what the message calls it, as in "a path"
----@param level? integer of the line for the error, if it is another one
-function check.string(value, expected, what, level)
-  if type(value) ~= "string" then
-    error(("%s: %s expected, got %s"):format(what, expected, check.article(value)), level or CALLER)
-  end
+function check.string(value, expected, what)
+  if type(value) ~= "string" then raise(("%s: %s expected, got %s"):format(what, expected, check.article(value))) end
 end
 
 ---A string without a zero byte: the system, and libraries in C, would end it there, and use another one.
 ---@param value string
 ---@param what string the function and the string, as in "read: the path"
----@param level? integer of the line for the error, if it is another one
-function check.no_zero(value, what, level)
-  if value:find("\0", 1, true) then error(what .. " has a zero byte", level or CALLER) end
+function check.no_zero(value, what)
+  if value:find("\0", 1, true) then raise(what .. " has a zero byte") end
 end
 
 ---A path: a string without a zero byte.
 ---@param expected string what the message calls it, as in "a path"
----@param level? integer of the line for the error, if it is another one
-function check.path(value, expected, what, level)
-  level = (level or CALLER) + 1
-  check.string(value, expected, what, level)
-  check.no_zero(value, what .. ": the path", level)
+function check.path(value, expected, what)
+  check.string(value, expected, what)
+  check.no_zero(value, what .. ": the path")
 end
 
 ---The path of a database's file. For SQLite the empty one is a database without a name, which is lost at its end.
 ---@param what string the function
----@param level? integer of the line for the error, if it is another one
-function check.database(value, what, level)
-  level = level or CALLER
-  check.path(value, "the path of a file", what, level + 1)
-  if value == "" then
-    error(what .. ": the path of a file expected, got an empty string (in memory: \":memory:\")", level)
-  end
+function check.database(value, what)
+  check.path(value, "the path of a file", what)
+  if value == "" then raise(what .. ": the path of a file expected, got an empty string (in memory: \":memory:\")") end
 end
 
 ---An integer of at least `least`.
----@param level? integer of the line for the error, if it is another one
-function check.integer(value, least, what, level)
+function check.integer(value, least, what)
   if type(value) ~= "number" or not math.tointeger(value) or value < least then
     local is_short = type(value) == "number" or type(value) == "string"
     local got = is_short and check.describe(value) or article(value, what)
-    error(("%s: an integer of at least %d expected, got %s"):format(what, least, got), level or CALLER)
+    raise(("%s: an integer of at least %d expected, got %s"):format(what, least, got))
   end
 end
 
 ---A finite number of milliseconds of at least `least`.
----@param level? integer of the line for the error, if it is another one
-function check.ms(value, least, what, level)
+function check.ms(value, least, what)
   if type(value) ~= "number" or not (value >= least and value < math.huge) then
-    error(("%s: a number of milliseconds, at least %d, expected, got %s"):format(what, least, check.describe(value)),
-      level or CALLER)
+    raise(("%s: a number of milliseconds, at least %d, expected, got %s"):format(what, least, check.describe(value)))
   end
 end
 
 ---A table.
----@param level? integer of the line for the error, if it is another one
-function check.table(value, what, level)
-  if type(value) ~= "table" then error(what .. ": a table expected, got " .. article(value, what), level or CALLER) end
+function check.table(value, what)
+  if type(value) ~= "table" then raise(what .. ": a table expected, got " .. article(value, what)) end
 end
 
 ---The number of the first element that is nil although the list goes on, if there is one. A list with a metatable may
@@ -211,32 +192,29 @@ end
 ---A list: a table without holes, that has not only other keys. One with a metatable may be computed, and table.pack()
 ---has an `n`.
 ---@param value table
----@param level? integer of the line for the error, if it is another one
-function check.list(value, what, level)
+function check.list(value, what)
   if getmetatable(value) ~= nil then return end
   local hole = check.hole_of(value)
-  if hole then error(("%s: element %d is nil, although the list goes on"):format(what, hole), level or CALLER) end
+  if hole then raise(("%s: element %d is nil, although the list goes on"):format(what, hole)) end
   if check.has_only_keys(value) then
-    error(what .. ": a list expected, got a table with keys but no values 1, 2, ...", level or CALLER)
+    raise(what .. ": a list expected, got a table with keys but no values 1, 2, ...")
   end
 end
 
 ---A list whose elements are channels.
 function check.chans(value, what)
-  if type(value) ~= "table" then
-    error(what .. ": a list of channels expected, got " .. article(value, what), CALLER)
-  end
+  if type(value) ~= "table" then raise(what .. ": a list of channels expected, got " .. article(value, what)) end
   for i = 1, #value do
     if not core.is_chan(value[i]) then
-      error(("%s: element %d is not a channel but %s"):format(what, i, check.article(value[i])), CALLER)
+      raise(("%s: element %d is not a channel but %s"):format(what, i, check.article(value[i])))
     end
   end
-  check.list(value, what, CALLER + 1)
+  check.list(value, what)
 end
 
----The check of an option's value, which is not nil: raises an error that begins with `what`, at a level. `true`: all
----values are right, or the caller checks them.
----@alias runnel.internal.Kind true|fun(value: any, what: string, level: integer)
+---The check of an option's value, which is not nil: raises an error that begins with `what`. `true`: all values
+---are right, or the caller checks them.
+---@alias runnel.internal.Kind true|fun(value: any, what: string)
 
 ---Kinds of options, for check.options.
 local kinds = { callable = check.callable, table = check.table }
@@ -246,43 +224,39 @@ check.kinds = kinds
 ---@param least integer
 ---@param most? integer
 function kinds.integer(least, most)
-  return function(value, what, level)
-    check.integer(value, least, what, level + 1)
+  return function(value, what)
+    check.integer(value, least, what)
     if most and value > most then
-      error(("%s: an integer from %d to %d expected, got %d"):format(what, least, most, value), level)
+      raise(("%s: an integer from %d to %d expected, got %d"):format(what, least, most, value))
     end
   end
 end
 
 ---A finite number of milliseconds of at least `least`.
 function kinds.ms(least)
-  return function(value, what, level) check.ms(value, least, what, level + 1) end
+  return function(value, what) check.ms(value, least, what) end
 end
 
 ---One of the values of a list.
 ---@param list any[]
 function kinds.one_of(list)
-  return function(value, what, level) check.one_of(value, list, what, level + 1) end
+  return function(value, what) check.one_of(value, list, what) end
 end
 
 ---True or false.
-function kinds.boolean(value, what, level)
-  if type(value) ~= "boolean" then check.one_of(value, { true, false }, what, level + 1) end
+function kinds.boolean(value, what)
+  if type(value) ~= "boolean" then check.one_of(value, { true, false }, what) end
 end
 
 ---A table of options, or nil.
 ---@param known table<string, runnel.internal.Kind> the valid names, each with the check of its value
----@param level? integer of the line for the error, if it is another one
-function check.options(value, known, what, level)
-  level = level or CALLER
+function check.options(value, known, what)
   if value == nil then return end
-  if type(value) ~= "table" then
-    error(what .. ": a table of options expected, got " .. check.article(value), level)
-  end
+  if type(value) ~= "table" then raise(what .. ": a table of options expected, got " .. check.article(value)) end
   for key, option in pairs(value) do
     local kind = known[key]
-    if not kind then error(("%s: %s"):format(what, check.unknown(key, known)), level) end
-    if kind ~= true then kind(option, what .. ": " .. key, level + 1) end
+    if not kind then raise(("%s: %s"):format(what, check.unknown(key, known))) end
+    if kind ~= true then kind(option, what .. ": " .. key) end
   end
 end
 
@@ -290,8 +264,8 @@ end
 ---@param more any
 function check.alone(more, what)
   if type(more) == "table" then
-    error(('%s: the options go into the table of the command, as in uv.%s { "sort", cwd = "/tmp" }; got a second table')
-      :format(what, what), CALLER)
+    raise(('%s: the options go into the table of the command, as in uv.%s { "sort", cwd = "/tmp" }; got a second table')
+      :format(what, what))
   end
 end
 
@@ -308,13 +282,13 @@ end
 
 ---Anything but nil.
 function check.value(value, what)
-  if value == nil then error(what .. ": a value other than nil expected", CALLER) end
+  if value == nil then raise(what .. ": a value other than nil expected") end
 end
 
 ---A value that can be a key of a table.
 function check.key(value, what)
-  if value == nil then error(what .. ": a value other than nil expected", CALLER) end
-  if value ~= value then error(what .. ": nan cannot be used, because it is not equal to itself", CALLER) end
+  if value == nil then raise(what .. ": a value other than nil expected") end
+  if value ~= value then raise(what .. ": nan cannot be used, because it is not equal to itself") end
 end
 
 ---An object of the library, the first argument of a function of rn that is a method of the object, too, as rn.tap and
@@ -323,8 +297,8 @@ end
 ---@param kind string what the message calls it, as in "a mult"
 function check.object(value, class, kind, what)
   if getmetatable(value) ~= class then
-    error(("%s: %s expected, got %s; call it as %s:%s(...)")
-      :format(what, kind, check.article(value), class.__sign, what), CALLER)
+    raise(("%s: %s expected, got %s; call it as %s:%s(...)")
+      :format(what, kind, check.article(value), class.__sign, what))
   end
 end
 
@@ -333,7 +307,7 @@ end
 ---@return runnel.Channel<any> ch
 function check.new_chan(buf, what)
   local ok, ch = pcall(core.chan, buf)
-  if not ok then error(what .. ": " .. tostring(ch):gsub("^chan: ", ""), CALLER) end
+  if not ok then raise(what .. ": " .. tostring(ch):gsub("^chan: ", "")) end
   return ch
 end
 
@@ -341,7 +315,7 @@ end
 -- module of the library loads this one, and so has every channel, also in a program that does not require "runnel".
 function core.methods.list(ch)
   if not core.is_chan(ch) then
-    error("list: a channel expected, got " .. check.article(ch) .. "; call it as ch:list()", 2)
+    raise("list: a channel expected, got " .. check.article(ch) .. "; call it as ch:list()")
   end
   local list, n = {}, 0
   while true do

@@ -4,12 +4,18 @@ local debug = debug
 local core = require "runnel.core"
 local internal = core.internal
 
-internal.library "internal/guard.lua" -- also in a program that requires one of the modules only, such as runnel.uv
-
 local hide, xpcall, running, traceback = internal.trace.hide, xpcall, coroutine.running, debug.traceback
 local is_cancelled, has_ended, is_closed = internal.is_cancelled, internal.has_ended, core.methods.closed
 
 local guard = {}
+
+---The text of an error that the library has raised in a pcall of the caller, without the program's line.
+---@param err any
+---@return string
+function guard.text(err)
+  local text, _, place = internal.error_text(err), pcall(internal.raise, "")
+  return text:sub(1, #place) == place and text:sub(#place + 1) or text
+end
 
 -- ---- starting ----
 

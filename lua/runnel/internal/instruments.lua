@@ -10,6 +10,7 @@ local current = require "runnel.internal.world"
 local decimal = require "runnel.internal.decimal"
 local short = require "runnel.internal.short"
 local sign = require "runnel.internal.sign"
+local raise = core.internal.raise
 
 ---@class runnel.instruments
 local instruments = {}
@@ -82,20 +83,19 @@ end
 local function wrong_labels(self, labels, what)
   local list = table.concat(self.labels, ", ")
   if type(labels) ~= "table" then
-    error(("%s: labels: %s expected, got %s"):format(what,
-      list == "" and "nothing" or "a table with values for " .. list, check.article(labels)), 4)
+    raise(("%s: labels: %s expected, got %s"):format(what,
+      list == "" and "nothing" or "a table with values for " .. list, check.article(labels)))
   end
   for key in pairs(labels) do
     if not self.known[key] then
-      error(("%s: unknown label %s; %s has %s"):format(what, check.describe(key), self.name,
-        list == "" and "none" or list), 4)
+      raise(("%s: unknown label %s; %s has %s"):format(what, check.describe(key), self.name,
+        list == "" and "none" or list))
     end
   end
   for _, key in ipairs(self.labels) do
     local value, kind = labels[key], type(labels[key])
     if kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
-      error(("%s: label %s: a string, a number or a boolean expected, got %s"):format(what, key, check.article(value)),
-        4)
+      raise(("%s: label %s: a string, a number or a boolean expected, got %s"):format(what, key, check.article(value)))
     end
   end
 end
@@ -153,8 +153,8 @@ end
 
 local function check_number(value, least, what)
   if type(value) ~= "number" or not (value >= least and value > -math.huge and value < math.huge) then
-    error(("%s: a finite number%s expected, got %s"):format(what, least == 0 and " of at least 0" or "",
-      check.describe(value)), 3)
+    raise(("%s: a finite number%s expected, got %s"):format(what, least == 0 and " of at least 0" or "",
+      check.describe(value)))
   end
 end
 
@@ -238,25 +238,25 @@ local ENDINGS <const> = { "_total", "_bucket", "_count", "_sum" }
 local function check_name(name, class, unit)
   local what = class.__name
   if not name:find "^%a[%w_]*$" then
-    error(("%s: a name of letters, digits and _ that begins with a letter expected, got %q"):format(what, name), 4)
+    raise(("%s: a name of letters, digits and _ that begins with a letter expected, got %q"):format(what, name))
   end
   if name:find "^runnel_" or name:find "^process_" then
-    error(("%s: %s: names that begin with runnel_ and process_ are the library's"):format(what, name), 4)
+    raise(("%s: %s: names that begin with runnel_ and process_ are the library's"):format(what, name))
   end
   local stem = name
   if class == Counter then
     stem = name:match "^(.+)_total$"
-    if not stem then error(("%s: the name of a counter ends with _total: %s_total"):format(what, name), 4) end
+    if not stem then raise(("%s: the name of a counter ends with _total: %s_total"):format(what, name)) end
   end
   for _, ending in ipairs(ENDINGS) do
     if stem:sub(-#ending) == ending then
-      error(("%s: %s: %s at the end would be mistaken for %s"):format(what, name, ending,
-        ending == "_total" and "a counter" or "a part of a histogram"), 4)
+      raise(("%s: %s: %s at the end would be mistaken for %s"):format(what, name, ending,
+        ending == "_total" and "a counter" or "a part of a histogram"))
     end
   end
   if unit and stem:sub(-#unit - 1) ~= "_" .. unit then
-    error(("%s: a name with its unit expected, %s_%s%s, got %s"):format(what, stem, unit,
-      class == Counter and "_total" or "", name), 4)
+    raise(("%s: a name with its unit expected, %s_%s%s, got %s"):format(what, stem, unit,
+      class == Counter and "_total" or "", name))
   end
 end
 
@@ -265,15 +265,15 @@ local function copy_labels(list, what)
   local labels, known = {}, {}
   for i, label in ipairs(list or {}) do
     if type(label) ~= "string" or not label:find "^%a[%w_]*$" or label == "le" then
-      error(("%s: labels: names of letters, digits and _ that begin with a letter, other than le, expected, got %s")
-        :format(what, check.describe(label)), 4)
+      raise(("%s: labels: names of letters, digits and _ that begin with a letter, other than le, expected, got %s")
+        :format(what, check.describe(label)))
     end
-    if known[label] then error(("%s: labels: %s stands twice"):format(what, label), 4) end
+    if known[label] then raise(("%s: labels: %s stands twice"):format(what, label)) end
     labels[i], known[label] = label, true
   end
   for key in pairs(list or {}) do
     if not labels[key] then
-      error(("%s: labels: a list of names expected, as in labels = { \"shop\" }"):format(what), 4)
+      raise(("%s: labels: a list of names expected, as in labels = { \"shop\" }"):format(what))
     end
   end
   return labels, known
@@ -284,13 +284,13 @@ local function copy_bounds(list, what)
   for i, bound in ipairs(list or BUCKETS) do
     local is_number = type(bound) == "number" and bound == bound and math.abs(bound) < math.huge
     if not is_number or i > 1 and bound <= bounds[i - 1] then
-      error(("%s: buckets: finite numbers in ascending order expected, got %s at %d"):format(what,
-        check.describe(bound), i), 4)
+      raise(("%s: buckets: finite numbers in ascending order expected, got %s at %d"):format(what,
+        check.describe(bound), i))
     end
     bounds[i] = bound
   end
   if #bounds == 0 or #bounds > MOST_BUCKETS then
-    error(("%s: buckets: a list of 1 to %d numbers expected, got %d"):format(what, MOST_BUCKETS, #bounds), 4)
+    raise(("%s: buckets: a list of 1 to %d numbers expected, got %d"):format(what, MOST_BUCKETS, #bounds))
   end
   return bounds
 end
@@ -315,12 +315,12 @@ end
 -- Makes an instrument, or finds the one that was made with the same arguments.
 local function make(class, name, help, opts)
   local what = class.__name
-  check.string(name, "a name", what, 4)
-  check.string(help, "a text that says what is counted", what .. ": help", 4)
-  check.options(opts, class == Histogram and HISTOGRAM_OPTIONS or OPTIONS, what, 4)
+  check.string(name, "a name", what)
+  check.string(help, "a text that says what is counted", what .. ": help")
+  check.options(opts, class == Histogram and HISTOGRAM_OPTIONS or OPTIONS, what)
   opts = opts or {}
   check_name(name, class, opts.unit)
-  if help == "" then error(what .. ': help: a text that says what is counted expected, got ""', 3) end
+  if help == "" then raise(what .. ': help: a text that says what is counted expected, got ""') end
   local labels, known = copy_labels(opts.labels, what)
   local bounds = class == Histogram and copy_bounds(opts.buckets, what) or nil
   local all, most = registry(), opts.series or SERIES
@@ -330,8 +330,8 @@ local function make(class, name, help, opts)
       and are_same(old.labels, labels) and are_same(old.bounds, bounds) then
       return old
     end
-    error(("%s: there is a %s with the name %s already, with another help text or options"):format(what, old.kind,
-      name), 3)
+    raise(("%s: there is a %s with the name %s already, with another help text or options"):format(what, old.kind,
+      name))
   end
   local instrument = setmetatable({ name = name, kind = what, help = help, unit = opts.unit, labels = labels,
     known = known, most = most, bounds = bounds, series = {}, count = 0 }, class)
@@ -347,7 +347,7 @@ end
 ---@return runnel.Counter
 function instruments.counter(name, help, opts)
   local counter = make(Counter, name, help, opts)
-  return counter
+  return counter -- no tail call: sign.of_module finds the function on the stack
 end
 
 ---Makes a gauge, a number that rises and falls; or returns the one that was made with the same arguments.

@@ -3,6 +3,7 @@
 ---not replay elsewhere. For the same reason tostring and string.format number objects instead of showing addresses.
 
 local core = require "runnel.core"
+local raise = core.internal.raise
 
 local is_chan, stats_of = core.is_chan, core.methods.stats
 local debug, string, table, type = debug, string, table, type
@@ -135,11 +136,10 @@ end
 
 local functions = {}
 
--- Calls a real function for one of those below, which must not do so in a tail call: an error is at the line of its
--- caller.
+-- Calls a real function for one of those below. Its error is at the program's line.
 local function call(name, ...)
   local ok, a, b, c = pcall(real[name], ...)
-  if not ok then error(type(a) == "string" and a:gsub("'%?'", "'" .. name .. "'", 1) or a, 3) end
+  if not ok then raise(type(a) == "string" and a:gsub("'%?'", "'" .. name .. "'", 1) or a) end
   return a, b, c
 end
 

@@ -5,6 +5,7 @@
 ---"exec")`. A function whose first argument is checked needs nothing: what it says about a wrong argument
 ---(runnel.internal.check) tells of the module. Others begin with `sign.dot(first, "json", "array")`.
 
+local raise = require("runnel.core").internal.raise
 local debug, package = debug, package
 
 local sign = {}
@@ -18,7 +19,7 @@ local MODULES = {
 
 local FORM = "the module; call it with a dot: %s.%s(...)"
 
--- Raises the error of a method that was called with a wrong `self`. Its caller is level 4.
+-- Raises the error of a method that was called with a wrong `self`.
 local function misuse(self, names, method)
   local wrong, right, called = {}, {}, debug.getinfo(3, "n")
   for name in names:gmatch "[^|]+" do
@@ -26,9 +27,9 @@ local function misuse(self, names, method)
     right[#right + 1] = ("%s:%s(...)"):format(name, method)
   end
   if called and called.namewhat == "method" then
-    error(("%s: called on a %s that only looks like what has this method"):format(right[1], type(self)), 4)
+    raise(("%s: called on a %s that only looks like what has this method"):format(right[1], type(self)))
   end
-  error(("%s: call it with a colon: %s"):format(table.concat(wrong, " or "), table.concat(right, " or ")), 4)
+  raise(("%s: call it with a colon: %s"):format(table.concat(wrong, " or "), table.concat(right, " or ")))
 end
 
 ---Checks the `self` of a method.
@@ -42,10 +43,9 @@ end
 ---Checks the first argument of a function that takes any table, or none: it is not the module.
 ---@param module string its name in the manual
 ---@param name string of the function
----@param level? integer of the line for the error, if it is another one
-function sign.dot(first, module, name, level)
+function sign.dot(first, module, name)
   if type(first) == "table" and rawequal(first, package.loaded[MODULES[module]]) then
-    error(("%s.%s: call it with a dot: %s.%s(...)"):format(module, name, module, name), level or 3)
+    raise(("%s.%s: call it with a dot: %s.%s(...)"):format(module, name, module, name))
   end
 end
 

@@ -2,6 +2,7 @@
 
 local check = require "runnel.internal.check"
 local need = require "runnel.internal.need"
+local raise = require("runnel.core").internal.raise
 
 local native = need("runnel.tls.core", "OpenSSL and its headers, on Debian libssl-dev")
 
@@ -118,12 +119,11 @@ local contexts = { native = native }
 ---@param kind "server"|"client"
 ---@param opts any
 ---@param what string the function, for messages
----@param level? integer of the line for errors: 1, the default, is the caller of the function that calls this one
 ---@return runnel.tls.Context? context nil if a file cannot be read, or is invalid
 ---@return string? err
-function contexts.make(kind, opts, what, level)
+function contexts.make(kind, opts, what)
   local ok, copied = pcall(READERS[kind], opts, what)
-  if not ok then error(copied, (level or 1) + 2) end
+  if not ok then raise(copied) end
   return native.context(kind == "server", copied)
 end
 
@@ -134,14 +134,12 @@ local usual -- the context of clients without options
 ---@param kind "server"|"client"
 ---@param value any
 ---@param what string the function and the option, as in "connect: tls"
----@param level? integer
 ---@return runnel.tls.Context? context
 ---@return string? err
-function contexts.of(kind, value, what, level)
-  level = (level or 1) + 1
+function contexts.of(kind, value, what)
   local found = native.kind(value)
   if found == kind then return value end
-  if found then error(("%s: a context of a %s expected, got one of a %s"):format(what, kind, found), level + 1) end
+  if found then raise(("%s: a context of a %s expected, got one of a %s"):format(what, kind, found)) end
   if value == true and kind == "client" then
     if usual then return usual end
     local err
@@ -151,10 +149,9 @@ function contexts.of(kind, value, what, level)
   if type(value) ~= "table" then
     local expected = kind == "server" and "{ cert = a file, key = a file } or a context of tls.server"
       or "true, a table of options or a context of tls.client"
-    error(("%s: %s expected, got %s"):format(what, expected, check.describe(value)), level + 1)
+    raise(("%s: %s expected, got %s"):format(what, expected, check.describe(value)))
   end
-  local context, err = contexts.make(kind, value, what, level) -- no tail call: it would change the level
-  return context, err
+  return contexts.make(kind, value, what)
 end
 
 return contexts

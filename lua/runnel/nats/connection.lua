@@ -17,6 +17,7 @@ local term = require "runnel.internal.sigterm"
 local timed_out = require "runnel.internal.timed_out"
 local unanswered = require "runnel.nats.internal.unanswered"
 local values = require "runnel.queue.encodings"
+local raise = check.raise
 
 
 local connection = {}
@@ -71,36 +72,34 @@ local Message = {}
 
 -- ---- sending ----
 
--- Sends a value. Errors in the caller's arguments are raised at `level`, as seen from here.
-local function send(self, what, level, subject, value, opts)
+-- Sends a value.
+local function send(self, what, subject, value, opts)
   local encode, reply, headers = self.encode, nil, nil
-  if type(subject) ~= "string" then
-    error(("%s: a subject expected, got %s"):format(what, check.describe(subject)), level)
-  end
+  if type(subject) ~= "string" then raise(("%s: a subject expected, got %s"):format(what, check.describe(subject))) end
   if opts ~= nil then
-    if type(opts) ~= "table" then error(what .. ": a table of options expected, got a " .. type(opts), level) end
+    if type(opts) ~= "table" then raise(what .. ": a table of options expected, got a " .. type(opts)) end
     for key, option in pairs(opts) do
       if key == "reply" then
-        if type(option) ~= "string" then error(what .. ": reply: a subject expected", level) end
+        if type(option) ~= "string" then raise(what .. ": reply: a subject expected") end
         reply = option
       elseif key == "headers" then
-        if type(option) ~= "table" then error(what .. ": headers: a table expected", level) end
+        if type(option) ~= "table" then raise(what .. ": headers: a table expected") end
         headers = option
       elseif key == "encoding" then
-        encode = values.encodings[values.check(option, what, level)].encode
+        encode = values.encodings[values.check(option, what)].encode
       else
-        error(("%s: %s"):format(what, check.unknown(key, { encoding = true, headers = true, reply = true })), level)
+        raise(("%s: %s"):format(what, check.unknown(key, { encoding = true, headers = true, reply = true })))
       end
     end
   end
   if contexts.on then headers = contexts.add(headers) end
   local data, why = encode(value, "value")
-  if not data then error(("%s: %s"):format(what, why), level) end
+  if not data then raise(("%s: %s"):format(what, why)) end
   local ok, err, is_wrong
   if headers then ok, err, is_wrong = self.core:publish_with(subject, data, reply, headers)
   else ok, err, is_wrong = self.core:publish(subject, data, reply) end
   if ok then return true end
-  if is_wrong then error(("%s: %s"):format(what, err), level) end
+  if is_wrong then raise(("%s: %s"):format(what, err)) end
   return nil, err
 end
 
@@ -113,7 +112,7 @@ end
 ---@return string? err why
 function Conn:publish(subject, value, opts)
   sign.own(self, "conn", "publish")
-  local ok, err = send(self, "publish", 3, subject, value, opts)
+  local ok, err = send(self, "publish", subject, value, opts)
   return ok, err
 end
 
@@ -124,9 +123,8 @@ end
 ---@return string? err
 function Message:respond(value, opts)
   sign.own(self, "m", "respond")
-  if not self.reply then error(("respond: the message to %q has no reply subject"):format(self.subject), 2) end
-  local ok, err = send(self.connection, "respond", 3, self.reply, value, opts)
-  return ok, err
+  if not self.reply then raise(("respond: the message to %q has no reply subject"):format(self.subject)) end
+  return send(self.connection, "respond", self.reply, value, opts)
 end
 
 -- ---- messages ----
@@ -140,7 +138,7 @@ local function new_metatable(conn, encoding)
       if key == "value" then
         local value, why = decode(message.data)
         if value == nil and why then
-          error(("the message to %q is not valid %s: %s"):format(message.subject, encoding, why), 2)
+          raise(("the message to %q is not valid %s: %s"):format(message.subject, encoding, why))
         end
         rawset(message, "value", value)
         return value
@@ -162,7 +160,7 @@ end
 
 -- The `encoding` of some options, or the connection's.
 local function encoding_of(self, opts, what)
-  if opts and opts.encoding ~= nil then return values.check(opts.encoding, what, 3) end
+  if opts and opts.encoding ~= nil then return values.check(opts.encoding, what) end
   return self.encoding
 end
 
@@ -248,7 +246,7 @@ function Conn:subscribe(subject, opts, take)
   opts = opts or {}
   local group = opts.group
   if group ~= nil and (type(group) ~= "string" or group == "" or group:find "[%s%c]") then
-    error("subscribe: group: a name without spaces expected, got " .. check.describe(group), 2)
+    raise("subscribe: group: a name without spaces expected, got " .. check.describe(group))
   end
   local encoding = encoding_of(self, opts, "subscribe")
   local ch = check.new_chan(opts.buffer, "subscribe")
@@ -256,7 +254,7 @@ function Conn:subscribe(subject, opts, take)
   local handle, err, is_wrong = self.core:subscribe(subject, group, ch, take or metatable(self, encoding),
     opts.max_waiting or PENDING_MESSAGES, opts.max_waiting_bytes or PENDING_BYTES, false, take ~= nil)
   if not handle then
-    if is_wrong then error("subscribe: " .. err, 2) end
+    if is_wrong then raise("subscribe: " .. err) end
     return nil, err
   end
   local sub = setmetatable({ core = handle, subject = subject, ended = core.chan() }, Subscription)
@@ -316,7 +314,7 @@ local function ask(self, what, subject, value, ms, opts, encoding)
   local replies, reply = core.chan(1), self.reply_prefix .. number
   subject = subject or reply
   local with = { reply = reply, encoding = encoding, headers = opts and opts.headers }
-  local ok, err = send(self, what, 4, subject, value, with)
+  local ok, err = send(self, what, subject, value, with)
   if not ok then return nil, err end
   local request <close> = setmetatable({
     conn = self, number = number, replies = replies, encoding = encoding, subject = subject,
@@ -340,7 +338,7 @@ local REQUEST_OPTIONS = { headers = true, encoding = true, timeout = check.kinds
 ---@return any err the reason: rn.is_timeout(err), or a string: no subscription answers, the connection is closed
 function Conn:request(subject, value, opts)
   sign.own(self, "conn", "request")
-  if type(opts) == "number" then error("request: the time is an option now: { timeout = ms }", 2) end
+  if type(opts) == "number" then raise("request: the time is an option now: { timeout = ms }") end
   check.options(opts, REQUEST_OPTIONS, "request")
   local ms = opts and opts.timeout or REQUEST_MS
   local message, err = ask(self, "request", subject, value, ms, opts, encoding_of(self, opts, "request"))
@@ -385,10 +383,10 @@ function Conn:beat(subject, data, ms, again)
   check.string(data, "a string", "beat")
   check.ms(ms, 1, "beat")
   if again ~= nil then check.string(again, "a string", "beat: again") end
-  if self.beats[subject] then error(("beat: %q has a beat already"):format(subject), 2) end
+  if self.beats[subject] then raise(("beat: %q has a beat already"):format(subject)) end
   local beat, err, is_wrong = self.core:beat(subject, data, ms, again or data)
   if not beat then
-    if is_wrong then error("beat: " .. err, 2) end
+    if is_wrong then raise("beat: " .. err) end
     return nil, err
   end
   self.beats[subject] = beat
@@ -436,9 +434,9 @@ local function explained(err, settings)
     .. "(tls = { cert =, key = })"
 end
 
--- Connects, once. Returns the connection, or nil and the reason. libnats' message about an option is raised as an error
--- at `level`, as seen from the caller.
-local function connect_once(settings, encoding, level)
+-- Connects, once. Returns the connection, or nil and the reason. libnats' message about an option is raised as an
+-- error.
+local function connect_once(settings, encoding)
   local result = core.chan(1):name "nats connect"
   local self = setmetatable({
     encoding = encoding, encode = values.encodings[encoding].encode, metatables = {}, subs = {}, nsubs = 0,
@@ -449,7 +447,7 @@ local function connect_once(settings, encoding, level)
   }, Conn)
   local handle, err, is_wrong = lib.connect(settings, result, function(event) return ending.on_event(self, event) end)
   if not handle then
-    if is_wrong then error("connect: " .. err, level + 1) end
+    if is_wrong then raise("connect: " .. err) end
     return nil, err
   end
   self.core = handle
@@ -483,14 +481,14 @@ local SIGNATURES = 3
 ---@return string? err why there is no connection
 function connection.connect(url, opts)
   sign.dot(url, "nats", "connect")
-  local settings, encoding = options.read(url, opts, 3)
+  local settings, encoding = options.read(url, opts)
   if current.is_outside() then
-    error("connect: a simulation, whose time is virtual, cannot wait for a server: make a simulated world (sim.world) "
-      .. "with one (world:nats), and connect on a host of it", 2)
+    raise("connect: a simulation, whose time is virtual, cannot wait for a server: make a simulated world (sim.world) "
+      .. "with one (world:nats), and connect on a host of it")
   end
   local conn, err
   for _ = 1, (settings.nkey or settings.credentials) and SIGNATURES or 1 do
-    conn, err = connect_once(settings, encoding, 2)
+    conn, err = connect_once(settings, encoding)
     if conn or not err:find "Authorization Violation$" then break end
   end
   return conn, err

@@ -112,7 +112,7 @@ function dead.store(conn, letter, settings)
   if not info then return nil, err, jetstream.may_pass(err, code) end
   local headers, body = encode(letter, conn.max_payload - OTHERS - #stream - #(letter.id or ""))
   local sequence, why, problem = jetstream.store(conn, names.dead(letter.name), body, {
-    id = letter.id, timeout = patience.letter, encoding = "raw", headers = headers, stream = stream, level = 2,
+    id = letter.id, timeout = patience.letter, encoding = "raw", headers = headers, stream = stream,
   })
   if not sequence then return nil, why --[[@as string]], jetstream.may_pass(why, problem) end
   return true
@@ -220,11 +220,11 @@ function Dead:store_again(letter)
   for name, text in pairs(letter.headers) do headers[name] = text end
   local id = ("replay.%s.%d.%.0f"):format(self.name, letter.sequence, letter.time)
   local ok, sequence, err = guard.try(jetstream.store, self.owner, letter.subject, letter.data, {
-    id = id, timeout = patience.letter, encoding = "raw", headers = headers, stream = letter.from, level = -1,
+    id = id, timeout = patience.letter, encoding = "raw", headers = headers, stream = letter.from,
   })
   if not ok then -- it has no room beside these headers
     guard.raise_cancelled(sequence)
-    return nil, (tostring(sequence):gsub("^put: ", ""))
+    return nil, (guard.text(sequence):gsub("^put: ", ""))
   end
   if not sequence then return nil, err --[[@as string]] end
   return self:remove(letter.sequence)
@@ -238,8 +238,7 @@ local class = letters.class(Dead)
 ---@return runnel.DeadLetters letters
 function dead.dead(conn, name)
   sign.own(conn, "conn", "dead")
-  local self = letters.new(class, conn, name)
-  return self
+  return letters.new(class, conn, name)
 end
 
 return dead

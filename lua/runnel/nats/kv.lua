@@ -52,7 +52,7 @@ function Bucket:write(_, key, value, revision)
   if value == nil then value, encoding, headers["KV-Operation"] = "", "raw", "DEL" end
   if revision then headers["Nats-Expected-Last-Subject-Sequence"] = tostring(revision) end
   local sequence, err, code = jetstream.store(self.conn, self.prefix .. key, value, {
-    timeout = patience.kv_write, encoding = encoding, headers = headers, stream = self.stream, level = 4,
+    timeout = patience.kv_write, encoding = encoding, headers = headers, stream = self.stream,
   })
   if sequence then return sequence end
   if code == jetstream.WRONG_SEQUENCE or code == jetstream.UNCERTAIN then

@@ -17,6 +17,7 @@ local sign = require "runnel.internal.sign"
 local upkeep = require "runnel.nats.internal.upkeep"
 local values = require "runnel.queue.encodings"
 local wire = require "runnel.nats.internal.wire"
+local raise = require("runnel.internal.check").raise
 
 local now = core.now
 local tell_caller = remotes.tell_caller
@@ -92,7 +93,7 @@ function Remote:send(job, again)
 end
 
 -- Raises an error of `submit` at the line that called the remote stage.
-local function fail(self, message, ...) error(("remote %s: "):format(self.name) .. message:format(...), 4) end
+local function fail(self, message, ...) raise(("remote %s: "):format(self.name) .. message:format(...)) end
 
 -- Starts a job.
 function Remote:submit(value, out, finish)

@@ -11,11 +11,9 @@ local sink = {}
 ---@field created string when the stream was made
 ---@field retention string of the stream
 local Sink = sinks.class(function(self, subject, value, opts)
-  local sequence, err, code = jetstream.store(self.owner, subject, value, {
+  return jetstream.store(self.owner, subject, value, {
     id = opts.id, timeout = self.timeout, encoding = self.encoding, headers = opts.headers, stream = self.stream,
-    level = opts.level + 1,
   })
-  return sequence, err, code
 end)
 
 ---Returns an object that stores values in a stream. Its put returns true when the stream has the value.

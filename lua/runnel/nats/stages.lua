@@ -8,6 +8,7 @@ local remotes = require "runnel.queue.remote"
 local serve = require "runnel.nats.internal.serve"
 local sign = require "runnel.internal.sign"
 local start_worker = require "runnel.nats.internal.start_worker"
+local raise = require("runnel.internal.check").raise
 
 ---@class runnel.nats_stages
 local stages = {}
@@ -32,7 +33,7 @@ function stages.remote(conn, name, opts)
   local stream = job_stream.new(conn, name, settings)
   local config, why = stream:make()
   why = why or job_stream.stream_difference(conn, name, opts, config)
-  if why then error("remote: " .. why, 2) end
+  if why then raise("remote: " .. why) end
   return require("runnel.nats.remote").new(conn, name, stream, terms)
 end
 
@@ -59,14 +60,14 @@ function stages.serve(conn, name, n, f, opts)
     or job_stream.difference("the consumer of its workers", name, {
       ack_wait = opts.ack_wait and jetstream.ns(opts.ack_wait), max_ack_pending = opts.max_running,
     }, info.config)
-  if why then error("serve: " .. why, 2) end
+  if why then raise("serve: " .. why) end
   local worker, problem = start_worker.start(conn, {
     kind = "worker", name = name, n = n, stream = of_stream, bucket = names.bucket(name),
     prefix = names.jobs(name) .. ".", options = options,
     task = serve.task(conn, name, f),
     keeper = { consumer = consumer, info = info, what = "serve", queue = name, letters = settings },
   })
-  if not worker then error("serve: " .. problem, 2) end
+  if not worker then raise("serve: " .. problem) end
   return worker
 end
 

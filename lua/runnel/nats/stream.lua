@@ -6,6 +6,7 @@ local jetstream = require "runnel.nats.internal.jetstream"
 local json = require "runnel.json"
 local names = require "runnel.queue.names"
 local sign = require "runnel.internal.sign"
+local raise = check.raise
 
 -- The server's names of the settings whose name is another one.
 local NAMES <const> = {
@@ -77,7 +78,7 @@ end
 function stream.stream(conn, name, opts)
   sign.own(conn, "conn", "stream")
   names.check(name, "stream: name")
-  local wanted = translated(arguments.check(opts, "stream", 2))
+  local wanted = translated(arguments.check(opts, "stream"))
   local config = { name = name, subjects = { name }, storage = "file", retention = "limits", num_replicas = 1 }
   for key, value in pairs(wanted) do config[key] = value end
   local info, err = stream.ensure(conn, name, wanted, config)
@@ -91,7 +92,7 @@ end
 function Stream:change(opts)
   sign.own(self, "stream", "change")
   check.table(opts, "change: options")
-  local changes = translated(arguments.check(opts, "change", 2))
+  local changes = translated(arguments.check(opts, "change"))
   local answer, err = jetstream.change_stream(self.conn, self.name, changes)
   if not answer then return nil, err end
   self.subjects, self.duplicates = answer.config.subjects, (answer.config.duplicate_window or 0) / 1e6
@@ -135,8 +136,8 @@ end
 for _, name in ipairs { "cancel", "replace" } do
   Stream[name] = function(self)
     sign.own(self, "stream", name)
-    error(name .. ": a nats-server finds no message by the id of its put: give each job a subject of its own, in "
-      .. "a stream with max_per_subject = 1; then a put replaces it, and stream:purge(subject) removes it", 2)
+    raise(name .. ": a nats-server finds no message by the id of its put: give each job a subject of its own, in "
+      .. "a stream with max_per_subject = 1; then a put replaces it, and stream:purge(subject) removes it")
   end
 end
 

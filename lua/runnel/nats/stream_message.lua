@@ -3,6 +3,7 @@
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.internal.jetstream"
 local sign = require "runnel.internal.sign"
+local raise = check.raise
 
 local find, match, sub, tointeger = string.find, string.match, string.sub, math.tointeger
 
@@ -52,7 +53,7 @@ function Message:__index(key)
   if key == "value" then
     local value, why = self.reader.decode(self.data)
     if value == nil and why then
-      error(("the message to %q is not valid %s: %s"):format(self.subject, self.reader.encoding, why), 2)
+      raise(("the message to %q is not valid %s: %s"):format(self.subject, self.reader.encoding, why))
     end
     rawset(self, "value", value)
     return value

@@ -6,6 +6,7 @@ local first = require "runnel.profile.first"
 local namers = require "runnel.profile.namers"
 local sign = require "runnel.internal.sign"
 local tree = require "runnel.profile.tree"
+local raise = core.internal.raise
 
 local recorder = {}
 
@@ -70,7 +71,7 @@ end
 function Profile:write(path)
   sign.own(self, "p", "write")
   local _, wrong = recorder.check_path(path)
-  if wrong then error("write: " .. wrong, 2) end
+  if wrong then raise("write: " .. wrong) end
   local text = form_of(path)(self.trees)
   local file, err = io.open(path, "w")
   if not file then return nil, err end

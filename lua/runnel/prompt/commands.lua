@@ -3,6 +3,7 @@
 local rn = require "runnel"
 local core = require "runnel.core"
 local graph = require "runnel.tracing.graph"
+local guard = require "runnel.internal.guard"
 local hint = require "runnel.prompt.hint"
 local living = require "runnel.flow.flow_living"
 local doc = require "runnel.prompt.doc"
@@ -217,7 +218,7 @@ function command.trace(ui, rest)
     fail ":trace needs the path of a file that ends in .json, and optionally a number of ms; :tap ch shows values"
   end
   local begun, problem = pcall(rn.trace, path)
-  if not begun then fail("%s", problem) end
+  if not begun then fail("%s", guard.text(problem)) end
   if ms then
     call(ui, function() rn.sleep(ms) end)
   else
@@ -225,7 +226,7 @@ function command.trace(ui, rest)
     repeat local key = ui.key(200) until key ~= nil
   end
   local ended, written = pcall(rn.trace, false)
-  if not ended then fail("%s", written) end
+  if not ended then fail("%s", guard.text(written)) end
   if not written then return end
   ui.print(("%d records written to %s%s"):format(written.records, path,
     written.overwritten > 0 and ("; %d older ones were overwritten"):format(written.overwritten) or ""))

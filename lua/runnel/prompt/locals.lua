@@ -176,7 +176,7 @@ function Locals:close_later(name, value)
   if value == nil or value == false then return end
   local meta = debug.getmetatable(value)
   if type(meta) ~= "table" or rawget(meta, "__close") == nil then
-    error(("variable '%s' got a non-closable value"):format(name), 4)
+    error(("variable '%s' got a non-closable value"):format(name), 4) -- at the chunk's line; this knows no core
   end
   table.insert(self.closing, value)
 end

@@ -4,6 +4,7 @@ local check = require "runnel.internal.check"
 local names = require "runnel.queue.names"
 local options = require "runnel.queue.options"
 local sign = require "runnel.internal.sign"
+local raise = require("runnel.core").internal.raise
 
 local bucket = {}
 
@@ -16,17 +17,15 @@ local bucket = {}
 ---it cannot be read
 ---@field protected write fun(self, what: string, key: string, value: any, revision?: integer): integer?, string?, any
 ---stores a value, or with nil a deletion, if the key still has the revision; 0: if it has none; nil: in any case.
----Returns the new revision, or nil, the reason, and a code. Raises at the line that has called the caller, the method
----`what`
+---Returns the new revision, or nil, the reason, and a code. `what`: the method
 ---@field protected CHANGED any the code that says that the key has another revision, so nothing was stored
 local Bucket = {}
 
--- Checks a key. An error is at the line that has called the caller.
+-- Checks a key.
 local function check_key(key, what)
   local is_key = type(key) == "string" and key:find "^[%w_=/.-]+$" and not ("." .. key .. "."):find("..", 1, true)
   if not is_key then
-    error(("%s: a key of letters, digits, - _ = / and single dots expected, got %s")
-      :format(what, check.describe(key)), 3)
+    raise(("%s: a key of letters, digits, - _ = / and single dots expected, got %s"):format(what, check.describe(key)))
   end
 end
 
@@ -115,7 +114,7 @@ local WATCH_OPTIONS <const> = { from = check.kinds.one_of { "last", "all", "new"
 -- What the server calls it.
 local POLICIES <const> = { last = "last_per_subject", all = "all", new = "new" }
 
----Checks the arguments of bucket:watch. An error is at the line that has called the caller.
+---Checks the arguments of bucket:watch.
 ---@param pattern any
 ---@param opts any
 ---@return string pattern
@@ -123,9 +122,9 @@ local POLICIES <const> = { last = "last_per_subject", all = "all", new = "new" }
 function bucket.check_watch(pattern, opts)
   pattern = pattern == nil and ">" or pattern
   if type(pattern) ~= "string" or not pattern:find "^[%w_=/.*>-]+$" then
-    error("watch: a key or a pattern expected, got " .. check.describe(pattern), 3)
+    raise("watch: a key or a pattern expected, got " .. check.describe(pattern))
   end
-  check.options(opts, WATCH_OPTIONS, "watch", 4)
+  check.options(opts, WATCH_OPTIONS, "watch")
   opts = opts or {}
   return pattern, POLICIES[opts.from or "last"]
 end
@@ -133,16 +132,16 @@ end
 local OPTIONS <const> = { history = true, max_age = check.kinds.ms(1), replicas = true, storage = true,
   max_value = check.kinds.integer(1), encoding = options.ENCODING }
 
----Checks the arguments of conn:kv and store:kv. An error is at the line that has called the caller.
+---Checks the arguments of conn:kv and store:kv.
 ---@param name any
 ---@param opts any
 ---@return table opts
 function bucket.check(name, opts)
-  names.check(name, "kv: name", 4)
-  check.options(opts, OPTIONS, "kv", 4)
+  names.check(name, "kv: name")
+  check.options(opts, OPTIONS, "kv")
   opts = opts or {}
   if opts.history ~= nil and (math.type(opts.history) ~= "integer" or opts.history < 1 or opts.history > 64) then
-    error("kv: history: an integer from 1 to 64 expected, got " .. tostring(opts.history), 3)
+    raise("kv: history: an integer from 1 to 64 expected, got " .. tostring(opts.history))
   end
   return opts
 end

@@ -147,7 +147,7 @@ function dead.class(methods)
   return class
 end
 
----The dead letters of a stage. An error is at the line that has called the caller.
+---The dead letters of a stage.
 ---@param class table of dead.class
 ---@param owner any the connection or the store
 ---@param name any NAME of the stage, or STREAM/NAME
@@ -155,8 +155,8 @@ end
 function dead.new(class, owner, name)
   local from, stage
   if type(name) == "string" then from, stage = name:match "^([^/]*)/(.*)$" end
-  if from then names.check(from, "dead: name", 4) else stage = name end
-  names.check(stage, "dead: name", 4)
+  if from then names.check(from, "dead: name") else stage = name end
+  names.check(stage, "dead: name")
   return setmetatable({ owner = owner, name = stage, from = from, kind = from and "message" }, class)
 end
 

@@ -6,6 +6,7 @@
 
 local require = require
 local internal = require("runnel.core").internal
+local raise = internal.raise
 
 local values = {}
 
@@ -36,12 +37,11 @@ values.encodings = {
 ---Checks the name of an encoding.
 ---@param name any
 ---@param what string the function that was called
----@param level integer for `error`, as seen from the caller
 ---@return string name
-function values.check(name, what, level)
+function values.check(name, what)
   if not values.encodings[name] then
-    error(("%s: encoding: \"raw\", \"msgpack\" or \"json\" expected, got %s")
-      :format(what, type(name) == "string" and ("%q"):format(name) or tostring(name)), level + 1)
+    raise(("%s: encoding: \"raw\", \"msgpack\" or \"json\" expected, got %s")
+      :format(what, type(name) == "string" and ("%q"):format(name) or tostring(name)))
   end
   return name
 end

@@ -6,6 +6,7 @@ local check = require "runnel.internal.check"
 local core = require "runnel.core"
 
 local internal = core.internal
+local raise = internal.raise
 
 ---Stores the messages of a worker.
 ---@class runnel.queue.Keeper
@@ -59,9 +60,9 @@ local FUNCTIONS <const> = {
 ---timeout?: number, dead?: boolean, ex_handler?: (fun(err: any, value: any): any), drain_on_term?: boolean }
 ---@return runnel.Worker? stage, string? err
 function keeper.stage(of, n, f, opts)
-  if type(of) ~= "table" then error("stage: a keeper expected, got " .. check.describe(of), 2) end
+  if type(of) ~= "table" then raise("stage: a keeper expected, got " .. check.describe(of)) end
   for _, name in ipairs(FUNCTIONS) do
-    if not check.is_callable(of[name]) then error(("stage: the keeper has no function %q"):format(name), 2) end
+    if not check.is_callable(of[name]) then raise(("stage: the keeper has no function %q"):format(name)) end
   end
   local arguments = require "runnel.queue.stage"
   local read = arguments.read(of.from, n, f, nil, opts, arguments.OF_KEEPERS)

@@ -1,36 +1,34 @@
 ---Names of streams, consumers and buckets; subjects, and patterns of subjects.
 
 local check = require "runnel.internal.check"
+local raise = require("runnel.core").internal.raise
 
 local names = {}
 
 -- The longest name that a nats-server takes, in bytes.
 local LONGEST <const> = 255
 
----Checks the name of a stream, a consumer or a bucket. An error names the line that called the function with that
----argument.
+---Checks the name of a stream, a consumer or a bucket.
 ---@param what string that function and the argument, as in "source: stream"
----@param level? integer of the line for the error, if it is another one
-function names.check(name, what, level)
+function names.check(name, what)
   if type(name) ~= "string" then
-    error(("%s: a name expected, got %s"):format(what, name == nil and "nothing" or "a " .. type(name)), level or 3)
+    raise(("%s: a name expected, got %s"):format(what, name == nil and "nothing" or "a " .. type(name)))
   end
   if name == "" or name:find "[%s%c.*>/\\]" then
-    error(("%s: a name without spaces, dots, *, > and slashes expected, got %q"):format(what, name), level or 3)
+    raise(("%s: a name without spaces, dots, *, > and slashes expected, got %q"):format(what, name))
   end
   if #name > LONGEST or not utf8.len(name) then
-    error(("%s: a name of at most %d bytes, in UTF-8, expected, got %q"):format(what, LONGEST, name), level or 3)
+    raise(("%s: a name of at most %d bytes, in UTF-8, expected, got %q"):format(what, LONGEST, name))
   end
 end
 
 ---Checks the name of a remote stage.
 ---@param name any
 ---@param what string the function that the program has called
----@param level integer of the line for the error
-function names.check_stage(name, what, level)
+function names.check_stage(name, what)
   if type(name) ~= "string" or not name:find "^[%w_-]+$" or #name > 100 then
-    error(("%s: name: letters, digits, - and _ expected (at most 100), got %s"):format(what,
-      type(name) == "string" and ("%q"):format(name) or name == nil and "nothing" or "a " .. type(name)), level)
+    raise(("%s: name: letters, digits, - and _ expected (at most 100), got %s"):format(what,
+      type(name) == "string" and ("%q"):format(name) or name == nil and "nothing" or "a " .. type(name)))
   end
 end
 

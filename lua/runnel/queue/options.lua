@@ -1,6 +1,7 @@
 ---Options that several functions have: those of workers of jobs and of streams, and the encoding of values.
 
 local check = require "runnel.internal.check"
+local raise = require("runnel.core").internal.raise
 
 ---@class runnel.queue.Options
 ---@field rate? { [1]: integer, [2]: number } calls, ms
@@ -15,11 +16,11 @@ local function rate_of(value)
   return value, 1000
 end
 
-local function check_rate(value, what, level)
+local function check_rate(value, what)
   local count, ms = rate_of(value)
   if math.type(count) ~= "integer" or count < 1 or type(ms) ~= "number" or not (ms >= 100 and ms < math.huge) then
-    error(("%s: calls a second, or { calls, ms }, with at least 1 call and 100 ms expected, got %s")
-      :format(what, check.describe(value)), level)
+    raise(("%s: calls a second, or { calls, ms }, with at least 1 call and 100 ms expected, got %s")
+      :format(what, check.describe(value)))
   end
 end
 

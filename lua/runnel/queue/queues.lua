@@ -4,6 +4,7 @@ local check = require "runnel.internal.check"
 local json = require "runnel.json"
 local short = require "runnel.internal.short"
 local sign = require "runnel.internal.sign"
+local raise = require("runnel.core").internal.raise
 
 local queues = {}
 
@@ -144,7 +145,7 @@ end
 -- ---- one queue ----
 
 local function set_paused(self, is_paused, ms, lasts)
-  if ms ~= nil then check.ms(ms, 1, (is_paused and "pause" or "resume") .. ": ms", 4) end
+  if ms ~= nil then check.ms(ms, 1, (is_paused and "pause" or "resume") .. ": ms") end
   local ok, err = self:store_paused(is_paused, lasts)
   if not ok then return nil, err end
   self.paused = is_paused
@@ -167,7 +168,7 @@ function Queue:pause(ms, opts)
   if type(ms) == "table" then ms, opts = nil, ms end
   check.options(opts, PAUSE, "pause")
   if opts and opts.lasts and not self.can_resume then
-    error("pause: lasts: only a pause in a store has an end: resume it later", 2)
+    raise("pause: lasts: only a pause in a store has an end: resume it later")
   end
   local workers, err = set_paused(self, true, ms, opts and opts.lasts)
   return workers, err
@@ -193,7 +194,7 @@ function Queue:dead()
 end
 
 local LIST <const> = { after = check.kinds.integer(0), limit = check.kinds.integer(1),
-  contains = function(value, what, level) check.string(value, "a text", what, level + 1) end }
+  contains = function(value, what) check.string(value, "a text", what) end }
 
 -- How many messages are read at a time to search among them.
 local PAGE <const> = 200

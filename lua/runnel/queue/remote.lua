@@ -41,17 +41,16 @@ local REMOTE_OPTIONS <const> = {
   max_age = kinds.ms(10),
 }
 
----Checks the arguments of conn:remote. An error is at the line that has called the caller.
+---Checks the arguments of conn:remote.
 ---@param name any
 ---@param opts any
 ---@return table opts
 ---@return { starts: integer, tries: integer, retry: number, traceback: boolean, has_letters: boolean } terms
 function remote.check(name, opts)
-  local level <const> = 4
-  names.check_stage(name, "remote", level)
-  check.options(opts, REMOTE_OPTIONS, "remote", level)
+  names.check_stage(name, "remote")
+  check.options(opts, REMOTE_OPTIONS, "remote")
   opts = opts or {}
-  local tries, retry = backoff.options({ tries = opts.tries, backoff = opts.backoff or 1000 }, "remote", 1, level + 1)
+  local tries, retry = backoff.options({ tries = opts.tries, backoff = opts.backoff or 1000 }, "remote", 1)
   return opts, {
     starts = opts.starts or running.STARTS, tries = tries, retry = retry, traceback = opts.traceback ~= false,
     has_letters = opts.dead ~= false,
@@ -80,7 +79,7 @@ local SERVE_OPTIONS <const> = {
 }
 for name, kind in pairs(options.KINDS) do SERVE_OPTIONS[name] = kind end
 
----Checks the arguments of conn:serve. An error is at the line that has called the caller.
+---Checks the arguments of conn:serve.
 ---@param name any
 ---@param n any
 ---@param f any
@@ -89,12 +88,11 @@ for name, kind in pairs(options.KINDS) do SERVE_OPTIONS[name] = kind end
 ---@return function f
 ---@return runnel.queue.Options options
 function remote.check_serve(name, n, f, opts)
-  local level <const> = 4
-  names.check_stage(name, "serve", level)
-  check.integer(n, 1, "serve: n", level)
-  check.options(opts, SERVE_OPTIONS, "serve", level)
-  f = require("runnel.queue.served")(f, "serve", level)
-  check.callable(f, "serve: f", level)
+  names.check_stage(name, "serve")
+  check.integer(n, 1, "serve: n")
+  check.options(opts, SERVE_OPTIONS, "serve")
+  f = require("runnel.queue.served")(f, "serve")
+  check.callable(f, "serve: f")
   opts = opts or {}
   return opts, f, options.read(opts)
 end

@@ -7,6 +7,7 @@ local guard = require "runnel.internal.guard"
 local names = require "runnel.queue.names"
 local options = require "runnel.queue.options"
 local sign = require "runnel.internal.sign"
+local raise = core.internal.raise
 
 local sink = {}
 
@@ -29,22 +30,21 @@ local Sink = {}
 ---@field headers? table<string, string>
 ---@field priority? integer
 ---@field if_waiting? "replace"|"drop"
----@field level integer of the program's line, as `store` would give it to `error`
 
 -- The subject of a value: the option of the put, or the sink's.
-local function subject_of(self, subject, level)
+local function subject_of(self, subject)
   subject = subject or self.subject
   local wrong = subject ~= nil and names.wrong_subject(subject)
-  if wrong then error("put: " .. wrong, level + 1) end
+  if wrong then raise("put: " .. wrong) end
   if not subject then
-    error(("put: the stream %q stores %s: say which subject (option subject)")
-      :format(self.stream, table.concat(self.subjects, ", ")), level + 1)
+    raise(("put: the stream %q stores %s: say which subject (option subject)")
+      :format(self.stream, table.concat(self.subjects, ", ")))
   end
   for _, pattern in ipairs(self.subjects) do
     if names.matches(subject, pattern) then return subject end
   end
-  error(("put: %q is not a subject of the stream %q, which stores %s")
-    :format(subject, self.stream, table.concat(self.subjects, ", ")), level + 1)
+  raise(("put: %q is not a subject of the stream %q, which stores %s")
+    :format(subject, self.stream, table.concat(self.subjects, ", ")))
 end
 
 -- What is wrong with the text of a header; nil if nothing is.
@@ -65,9 +65,9 @@ local function wrong_text(text, is_json)
 end
 
 -- Checks headers: a header that cannot be kept is an error, since it would be missing.
-local function check_headers(self, headers, level)
+local function check_headers(self, headers)
   if headers == nil then return end
-  check.table(headers, "put: headers", level + 2)
+  check.table(headers, "put: headers")
   local is_json = self.keeps_json
   for name, text in pairs(headers) do
     local problem
@@ -77,21 +77,21 @@ local function check_headers(self, headers, level)
       local wrong = wrong_text(text, is_json)
       problem = wrong and ("a text expected as %q, got %s"):format(name, wrong)
     end
-    if problem then error("put: headers: " .. problem, level + 1) end
+    if problem then raise("put: headers: " .. problem) end
   end
 end
 
 -- The headers of a value, with the time before which it must not start, by the clock of its readers.
-local function with_time(self, opts, level)
+local function with_time(self, opts)
   local at = opts.at
   if opts.delay ~= nil then
-    check.ms(opts.delay, 0, "put: delay", level + 2)
-    if at ~= nil then error("put: delay or at expected, got both", level + 1) end
+    check.ms(opts.delay, 0, "put: delay")
+    if at ~= nil then raise("put: delay or at expected, got both") end
     at = self:time() + (opts.delay + 0.0) -- as a float, which does not overflow
   elseif at == nil then
     return opts.headers
   else
-    check.ms(at, 0, "put: at", level + 2)
+    check.ms(at, 0, "put: at")
     at = at + 0.0 + self:ahead()
   end
   local headers = { ["Runnel-At"] = ("%.0f"):format(at) }
@@ -123,19 +123,19 @@ function Sink:put(value, opts)
   local id, priority = opts.id, opts.priority
   if id ~= nil and (type(id) ~= "string" or id == "" or id:find "[%c]") then
     local which = type(id) == "string" and "without control characters, not empty, " or ""
-    error(("put: id: a string %sexpected, got %s"):format(which, check.describe(id)), 2)
+    raise(("put: id: a string %sexpected, got %s"):format(which, check.describe(id)))
   end
   if priority ~= nil and not (math.type(priority) == "integer" and priority >= 0 and priority <= 9) then
-    error("put: priority: an integer from 0 to 9 expected, got " .. check.describe(priority), 2)
+    raise("put: priority: an integer from 0 to 9 expected, got " .. check.describe(priority))
   end
   check.one_of(opts.if_waiting, IF_WAITING, "put: if_waiting")
-  if opts.if_waiting and not id then error("put: if_waiting: the option id says for which messages", 2) end
-  check_headers(self, opts.headers, 2)
-  local headers = with_time(self, opts, 2)
+  if opts.if_waiting and not id then raise("put: if_waiting: the option id says for which messages") end
+  check_headers(self, opts.headers)
+  local headers = with_time(self, opts)
   if self.is_closed then return false, "the sink is closed" end
-  local subject = subject_of(self, opts.subject, 2)
+  local subject = subject_of(self, opts.subject)
   local sequence, err, code = self:store(subject, value,
-    { id = id, headers = headers, priority = priority, if_waiting = opts.if_waiting, level = 3 })
+    { id = id, headers = headers, priority = priority, if_waiting = opts.if_waiting })
   if not sequence then return false, err --[[@as string]], code end
   return true, sequence, err --[[@as boolean]]
 end
@@ -203,15 +203,14 @@ local OPTIONS <const> = { subject = true, timeout = check.kinds.ms(1), encoding 
 ---@param name any
 ---@param opts any
 function sink.check(name, opts)
-  local level = 4
-  names.check(name, "sink: stream", level)
-  check.options(opts, OPTIONS, "sink", level)
+  names.check(name, "sink: stream")
+  check.options(opts, OPTIONS, "sink")
   if opts and opts.subject ~= nil and type(opts.subject) ~= "string" then
-    error("sink: subject: a subject expected, got " .. check.article(opts.subject), 3)
+    raise("sink: subject: a subject expected, got " .. check.article(opts.subject))
   end
 end
 
----Makes a sink. An error is at the line that has called the caller.
+---Makes a sink.
 ---@param class table of sink.class
 ---@param owner any the connection or the store
 ---@param stream { name: string, subjects: string[] }
@@ -223,7 +222,7 @@ function sink.new(class, owner, stream, opts)
     subject = opts.subject,
   }, class)
   if opts.subject then
-    subject_of(self, opts.subject, 3)
+    subject_of(self, opts.subject)
   elseif #stream.subjects == 1 and not stream.subjects[1]:find "[*>]" then
     self.subject = stream.subjects[1]
   end

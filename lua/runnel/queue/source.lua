@@ -3,6 +3,7 @@
 local check = require "runnel.internal.check"
 local names = require "runnel.queue.names"
 local options = require "runnel.queue.options"
+local raise = require("runnel.core").internal.raise
 
 local kinds = check.kinds
 
@@ -23,14 +24,14 @@ local source = {}
 
 local FROM <const> = { all = true, new = true, last = true }
 
-local function check_subject(value, what, level)
+local function check_subject(value, what)
   local wrong = names.wrong_subject(value, true)
-  if wrong then error(("%s: %s"):format(what, wrong), level) end
+  if wrong then raise(("%s: %s"):format(what, wrong)) end
 end
 
-local function check_from(value, what, level)
+local function check_from(value, what)
   if not FROM[value] and not (math.type(value) == "integer" and value >= 1) then
-    error(('%s: "all", "new", "last" or a sequence number expected, got %s'):format(what, check.describe(value)), level)
+    raise(('%s: "all", "new", "last" or a sequence number expected, got %s'):format(what, check.describe(value)))
   end
 end
 
@@ -44,20 +45,20 @@ local OPTIONS <const> = {
 for name, kind in pairs(source.CONSUMER) do OPTIONS[name] = kind end
 local NEED_NAME <const> = { "ack", "max_running", "ack_wait", "tries" }
 
----Checks the arguments of conn:source and store:source. An error is at the line that has called the caller.
+---Checks the arguments of conn:source and store:source.
 ---@param stream any
 ---@param opts any
 ---@return table opts
 function source.check(stream, opts)
-  names.check(stream, "source: stream", 4)
-  check.options(opts, OPTIONS, "source", 4)
+  names.check(stream, "source: stream")
+  check.options(opts, OPTIONS, "source")
   opts = opts or {}
   if opts.name ~= nil then
-    names.check(opts.name, "source: name", 4)
+    names.check(opts.name, "source: name")
   else
     for _, option in ipairs(NEED_NAME) do
       if opts[option] ~= nil then
-        error(("source: %s: only a source with a name acknowledges; give it a name"):format(option), 3)
+        raise(("source: %s: only a source with a name acknowledges; give it a name"):format(option))
       end
     end
   end

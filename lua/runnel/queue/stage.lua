@@ -8,6 +8,7 @@ local options = require "runnel.queue.options"
 local running = require "runnel.queue.running"
 local served = require "runnel.queue.served"
 local source = require "runnel.queue.source"
+local raise = require("runnel.core").internal.raise
 
 local kinds = check.kinds
 
@@ -70,8 +71,7 @@ end
 ---@field worker runnel.queue.Options
 ---@field limits runnel.queue.Limits
 
----Checks the arguments of conn:stage, store:stage and keepers.stage. An error is at the line that has called the
----caller.
+---Checks the arguments of conn:stage, store:stage and keepers.stage.
 ---@param from any
 ---@param n any
 ---@param f any
@@ -80,22 +80,19 @@ end
 ---@param known? table<string, any> the options that it has; by default those of conn:stage
 ---@return runnel.queue.Stage
 function stage.read(from, n, f, to, opts, known)
-  local level <const> = 4
-  if type(from) == "number" then
-    error("stage: the stream comes first now: call it as stage(from, n, f, to)", 3)
-  end
-  names.check(from, "stage: from", level)
-  check.integer(n, 1, "stage: n", level)
-  f = served(f, "stage", level)
-  check.callable(f, "stage: f", level)
-  if to ~= nil then names.check(to, "stage: to", level) end
-  if not known and type(opts) == "table" and opts.key ~= nil then error(NOT_OVER_NATS, 3) end
-  check.options(opts, known or OPTIONS, "stage", level)
+  if type(from) == "number" then raise("stage: the stream comes first now: call it as stage(from, n, f, to)") end
+  names.check(from, "stage: from")
+  check.integer(n, 1, "stage: n")
+  f = served(f, "stage")
+  check.callable(f, "stage: f")
+  if to ~= nil then names.check(to, "stage: to") end
+  if not known and type(opts) == "table" and opts.key ~= nil then raise(NOT_OVER_NATS) end
+  check.options(opts, known or OPTIONS, "stage")
   opts = opts or {}
   local name = opts.name or to or known == stage.OF_KEEPERS and from or nil
-  if name == nil then error("stage: a stage without a stream of results needs the option name", 3) end
-  names.check(name, "stage: name", level)
-  local tries, retry = backoff.options({ tries = opts.tries, backoff = opts.backoff or 1000 }, "stage", 5, level + 1)
+  if name == nil then raise("stage: a stage without a stream of results needs the option name") end
+  names.check(name, "stage: name")
+  local tries, retry = backoff.options({ tries = opts.tries, backoff = opts.backoff or 1000 }, "stage", 5)
   return {
     name = name, f = f, opts = opts, worker = options.read(opts),
     limits = { starts = opts.starts or running.STARTS, tries = tries, retry = retry },

@@ -2,10 +2,11 @@
 
 local check = require "runnel.internal.check"
 local names = require "runnel.queue.names"
+local raise = require("runnel.core").internal.raise
 
 local stream = {}
 
-local function check_subjects(value, what, level)
+local function check_subjects(value, what)
   local list, wrong = type(value) == "table" and value or { value }, nil
   local is_list = #list > 0
   for _, subject in ipairs(list) do is_list = is_list and type(subject) == "string" end
@@ -14,12 +15,12 @@ local function check_subjects(value, what, level)
     wrong = wrong or names.wrong_subject(subject, true)
       or not utf8.len(subject) and ("a subject in UTF-8 expected, got %q"):format(subject)
   end
-  if wrong then error(("%s: %s"):format(what, wrong), level) end
+  if wrong then raise(("%s: %s"):format(what, wrong)) end
 end
 
-local function check_description(value, what, level)
-  check.string(value, "a string", what, level + 1)
-  if not utf8.len(value) then error(what .. ": a text in UTF-8 expected", level) end
+local function check_description(value, what)
+  check.string(value, "a string", what)
+  if not utf8.len(value) then raise(what .. ": a text in UTF-8 expected") end
 end
 
 local count, ms, one_of = check.kinds.integer(1), check.kinds.ms(0), check.kinds.one_of
@@ -54,10 +55,9 @@ stream.TIMES = { max_age = true, duplicates = true }
 ---Checks settings, and returns a copy, in which the subjects are a list.
 ---@param opts? runnel.queue.StreamOptions
 ---@param what string the function that the program has called
----@param level integer of the program's line, as the caller of this function would give it to `error`
 ---@return table<string, any> settings
-function stream.check(opts, what, level)
-  check.options(opts, SETTINGS, what, level + 2)
+function stream.check(opts, what)
+  check.options(opts, SETTINGS, what)
   local settings = {}
   for name, value in pairs(opts or {}) do settings[name] = value end
   if type(settings.subjects) == "string" then settings.subjects = { settings.subjects } end

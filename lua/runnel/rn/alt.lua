@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local sign = require "runnel.internal.sign"
+local raise = core.internal.raise
 
 local alts_index = core.internal.alts_index
 ---@class runnel.alt
@@ -24,8 +25,8 @@ local select_alt = {}
 function select_alt.alt(clauses)
   sign.dot(clauses, "rn", "alt")
   if type(clauses) ~= "table" then
-    error(("alt: a list of clauses expected, got %s; write rn.alt { { channel, function }, ... }")
-      :format(check.article(clauses)), 2)
+    raise(("alt: a list of clauses expected, got %s; write rn.alt { { channel, function }, ... }")
+      :format(check.article(clauses)))
   end
   -- Copies the clauses, because the caller may change them while this waits.
   local ops, ports, functions = {}, {}, {}
@@ -33,7 +34,7 @@ function select_alt.alt(clauses)
     local clause = clauses[i]
     if type(clause) ~= "table" or clause[1] == nil then
       local what = type(clause) == "table" and "has no operation" or "is " .. check.article(clause)
-      error(("alt: clause %d %s; write {channel, function} or {{channel, value}, function}"):format(i, what), 2)
+      raise(("alt: clause %d %s; write {channel, function} or {{channel, value}, function}"):format(i, what))
     end
     local op, f = clause[1], clause[2]
     check.callable(f, "alt: clause " .. i)
@@ -43,9 +44,9 @@ function select_alt.alt(clauses)
   for key in next, clauses, #clauses > 0 and #clauses or nil do
     local number = math.tointeger(key)
     if number and (number < 1 or number > #clauses) then
-      error(("alt: clause %d is nil, although the list goes on"):format(#clauses + 1), 2)
+      raise(("alt: clause %d is nil, although the list goes on"):format(#clauses + 1))
     elseif not number and key ~= "priority" and key ~= "default" then
-      error("alt: " .. check.unknown(key, { default = true, priority = true }), 2)
+      raise("alt: " .. check.unknown(key, { default = true, priority = true }))
     end
   end
   local default = clauses.default

@@ -6,6 +6,7 @@ local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local pmap = require "runnel.rn.pmap"
 local retry = require "runnel.rn.retry"
+local raise = core.internal.raise
 
 ---@class runnel.frontier
 local frontier = {}
@@ -47,19 +48,17 @@ function frontier.frontier(n, f, values, opts)
   check.list(values, "frontier: values")
   check.options(opts, pmap.UNORDERED_OPTIONS, "frontier")
   for i, value in ipairs(values) do
-    if value ~= value then
-      error(("frontier: values: element %d is nan, which is not equal to itself"):format(i), 2)
-    end
+    if value ~= value then raise(("frontier: values: element %d is nan, which is not equal to itself"):format(i)) end
   end
   opts = opts or {}
   local todo = core.chan(setmetatable({ first = 1, last = 0 }, Queue)):name "values of a frontier"
   local seen, open = {}, 0
 
   local function add(value)
-    if value == nil then error("add: a value expected, got nothing", 2) end
+    if value == nil then raise("add: a value expected, got nothing") end
     check.key(value, "add")
     if todo:closed() then
-      error("add: all calls of the frontier have ended, so nothing can be added: add values before f returns", 2)
+      raise("add: all calls of the frontier have ended, so nothing can be added: add values before f returns")
     end
     if seen[value] then return false end
     seen[value] = true

@@ -16,6 +16,7 @@ local sign = require "runnel.internal.sign"
 
 local in_parts = require "runnel.tracing.in_parts"
 local internal = core.internal
+local raise = internal.raise
 local recorder = internal.trace
 
 local metrics = {}
@@ -296,7 +297,7 @@ end
 ---@return runnel.Metrics? numbers nil for false
 function metrics.metrics(on)
   if on ~= nil and type(on) ~= "boolean" then
-    error("metrics: true, false or nothing expected, got " .. check.article(on), 2)
+    raise("metrics: true, false or nothing expected, got " .. check.article(on))
   end
   if on == false then
     stop()

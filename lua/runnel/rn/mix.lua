@@ -15,6 +15,7 @@ local ends = require "runnel.internal.ends"
 local gathering = require "runnel.workers.gathering"
 local guard = require "runnel.internal.guard"
 local remove = require "runnel.internal.remove"
+local raise = core.internal.raise
 
 local chan = core.chan
 
@@ -139,7 +140,7 @@ end
 function mix.admix(m, ch)
   check.object(m, Mix, "a mix", "admix")
   check.chan(ch, "admix: channel")
-  if ch == m.out then error("admix: the mix would take what it puts on its own channel; admix another channel", 2) end
+  if ch == m.out then raise("admix: the mix would take what it puts on its own channel; admix another channel") end
   if m.inputs[ch] then m.inputs[ch] = {} else add(m, ch) end
   changed(m)
 end
@@ -166,18 +167,18 @@ end
 local function check_states(self, states)
   for ch, state in pairs(states) do
     if not core.is_chan(ch) then
-      error(("toggle: a table of states by channel expected; a key is a %s"):format(type(ch)), 3)
+      raise(("toggle: a table of states by channel expected; a key is a %s"):format(type(ch)))
     end
-    if ch == self.out then error("toggle: the mix would take what it puts on its own channel", 3) end
+    if ch == self.out then raise("toggle: the mix would take what it puts on its own channel") end
     if type(state) ~= "table" then
-      error(("toggle: the state of %s is a %s; write { mute =, pause =, solo = }"):format(ch, type(state)), 3)
+      raise(("toggle: the state of %s is a %s; write { mute =, pause =, solo = }"):format(ch, type(state)))
     end
     for key, value in pairs(state) do
       if not ATTRIBUTES[key] then
-        error(("toggle: %s: unknown state %q; the states are mute, pause and solo"):format(ch, tostring(key)), 3)
+        raise(("toggle: %s: unknown state %q; the states are mute, pause and solo"):format(ch, tostring(key)))
       end
       if type(value) ~= "boolean" then
-        error(("toggle: %s: %s: true or false expected, got a %s"):format(ch, key, type(value)), 3)
+        raise(("toggle: %s: %s: true or false expected, got a %s"):format(ch, key, type(value)))
       end
     end
   end
@@ -219,7 +220,7 @@ end
 function mix.solo_mode(m, mode)
   check.object(m, Mix, "a mix", "solo_mode")
   if mode ~= "mute" and mode ~= "pause" then
-    error(('solo_mode: "mute" or "pause" expected, got %s'):format(tostring(mode)), 2)
+    raise(('solo_mode: "mute" or "pause" expected, got %s'):format(tostring(mode)))
   end
   m.mode = mode
   changed(m)

@@ -12,6 +12,7 @@ local class = require "runnel.internal.class"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local internal = core.internal
+local raise = internal.raise
 
 local chan, alts, yield = core.chan, internal.moving.alts, core.yield
 local take, put_each, offer = internal.moving.take, internal.moving.put_each, core.methods.offer
@@ -230,7 +231,7 @@ function mult.tap(m, ch, close)
   check.object(m, Mult, "a mult", "tap")
   check.chan(ch, "tap: channel")
   check.boolean_or_nil(close, "tap: close")
-  if ch == m.source then error("tap: the mult would feed its own source; tap another channel", 2) end
+  if ch == m.source then raise("tap: the mult would feed its own source; tap another channel") end
   if m.ended then
     if close ~= false then ends.close(ch, m.reason, m.unclaimed) end
   elseif m.taps[ch] then

@@ -8,6 +8,7 @@ local require = require
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local run = require "runnel.workers.pipeline_jobs"
+local raise = core.internal.raise
 
 local chan, cores = core.chan, core.internal.cores
 
@@ -25,7 +26,6 @@ local pipeline = {}
 local UNORDERED_OPTIONS = { ex_handler = check.kinds.callable }
 local OPTIONS = { window = true, ex_handler = check.kinds.callable }
 
--- The two functions below call this as a tail call, so that a failed check blames the line that called them.
 local function async(what, ordered, n, to, af, from, close, opts)
   check.integer(n, 1, what .. ": n")
   check.chan(to, what .. ": to")
@@ -85,7 +85,7 @@ local function transduce(what, most, n, to, xf, from, close, ex_handler)
   if type(xf) == "string" then
     local k = math.min(n, most)
     local module_job, at_end = require "runnel.threads.module_job" (what, k, xf, ex_handler)
-    if not module_job then error(("%s: %s"):format(what, at_end), 2) end
+    if not module_job then raise(("%s: %s"):format(what, at_end)) end
     spec.af, spec.at_end = module_job, at_end
     return run(spec)
   end

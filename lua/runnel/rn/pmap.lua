@@ -10,6 +10,7 @@ local guard = require "runnel.internal.guard"
 local more = require "runnel.internal.errors.more"
 local workers = require "runnel.workers.workers"
 local internal = core.internal
+local raise = internal.raise
 
 ---@class runnel.pmap
 local pmap = {}
@@ -182,8 +183,6 @@ pmap.UNORDERED_OPTIONS = {
 local OPTIONS, WITH_KEY = { window = true, key = check.kinds.callable }, { key = check.kinds.callable }
 for name, kind in pairs(pmap.UNORDERED_OPTIONS) do OPTIONS[name], WITH_KEY[name] = kind, kind end
 
--- Called by the public functions as a tail call, so that a failed check blames the line that called the public
--- function.
 local function checked(what, ordered, n, f, from, opts)
   check.integer(n, 1, what .. ": n")
   check.callable(f, what .. ": f")
@@ -192,7 +191,7 @@ local function checked(what, ordered, n, f, from, opts)
     local got
     source, got = ends.iterator(from)
     if not source then
-      error(("%s: from: a channel, a list or an iterator function expected, got %s"):format(what, got), 2)
+      raise(("%s: from: a channel, a list or an iterator function expected, got %s"):format(what, got))
     end
   end
   check.options(opts, ordered and OPTIONS or WITH_KEY, what)

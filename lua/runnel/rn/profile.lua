@@ -2,6 +2,7 @@
 
 local check = require "runnel.internal.check"
 local recorder = require "runnel.profile.profile_recorder"
+local raise = require("runnel.core").internal.raise
 
 local profile = {}
 
@@ -18,7 +19,7 @@ local function finish(recording, path, ...)
   local made = recorder.finish()
   if path then
     local ok, err = made:write(path)
-    if not ok then error("profile: " .. tostring(err), 3) end
+    if not ok then raise("profile: " .. tostring(err)) end
   end
   return made, ...
 end
@@ -41,14 +42,14 @@ function profile.profile(f, options)
   local path = options and options.to
   if path ~= nil then
     local _, wrong = recorder.check_path(path)
-    if wrong then error("profile: to: " .. wrong, 2) end
+    if wrong then raise("profile: to: " .. wrong) end
   end
   local ok, err = pcall(recorder.begin)
-  if not ok then error("profile: " .. tostring(err), 2) end
+  if not ok then raise("profile: " .. tostring(err)) end
   local recording <close> = setmetatable({ runs = true }, Recording)
   if path then
     path, err = recorder.open(path)
-    if not path then error("profile: to: " .. err, 2) end
+    if not path then raise("profile: to: " .. err) end
   end
   return finish(recording, path, f())
 end

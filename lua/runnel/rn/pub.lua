@@ -15,6 +15,7 @@ local guard = require "runnel.internal.guard"
 local mult = require "runnel.rn.mult"
 
 local internal = core.internal
+local raise = internal.raise
 local take, offer = internal.moving.take, core.methods.offer
 
 ---@class runnel.Pub
@@ -153,7 +154,7 @@ function pub.sub(p, topic, ch, close)
   check.key(topic, "sub: topic")
   check.chan(ch, "sub: channel")
   check.boolean_or_nil(close, "sub: close")
-  if ch == p.source then error("sub: the pub would feed its own source; subscribe another channel", 2) end
+  if ch == p.source then raise("sub: the pub would feed its own source; subscribe another channel") end
   if p.ended then
     if close ~= false then ends.close(ch, p.reason, p.unclaimed) end
   elseif not ch:closed() then

@@ -5,6 +5,7 @@ local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local sign = require "runnel.internal.sign"
+local raise = core.internal.raise
 
 local chan, cancel, is_reduced = core.chan, core.cancel, core.is_reduced
 local on_close, has_ended = core.internal.on_close, core.internal.has_ended
@@ -98,7 +99,7 @@ end
 local function values_of(source, what)
   local next_value, got = ends.iterator(source)
   if next_value then return next_value end
-  error(what .. ": a list or an iterator function expected, got " .. got, 3)
+  raise(what .. ": a list or an iterator function expected, got " .. got)
 end
 
 local function copy(ch, next_value, closing)

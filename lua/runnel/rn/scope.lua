@@ -21,6 +21,7 @@ local sign = require "runnel.internal.sign"
 local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
 local internal = core.internal
+local raise = internal.raise
 
 local now, sleep, max = core.now, internal.sleep_at_end, math.max
 
@@ -227,9 +228,7 @@ end
 function Scope:go(f, ...)
   sign.own(self, "s", "go")
   check.callable(f, "scope:go")
-  if self.over then
-    error("scope:go: the scope has ended; start go blocks before its last one ends, or with rn.go", 2)
-  end
+  if self.over then raise("scope:go: the scope has ended; start go blocks before its last one ends, or with rn.go") end
   local result = start(self, Guard, f, ...)
   if type(f) ~= "function" then pcall(internal.started, result, "s:go") end -- it may be one of the library: a pool
   if self.cancelled then cancel(result, self.reason) end
@@ -251,7 +250,7 @@ function Scope:after(ms, f, ...)
   sign.own(self, "s", "after")
   check.ms(ms, 0, "scope:after")
   check.callable(f, "scope:after")
-  if self.over then error("scope:after: the scope has ended; start timers before its last go block ends", 2) end
+  if self.over then raise("scope:after: the scope has ended; start timers before its last go block ends") end
   local timer = core.after(ms, call_in_scope, self, f, ...)
   if self.cancelled then
     timer:stop()
@@ -295,13 +294,13 @@ end
 ---@return runnel.Channel<any> result as s:go returns it: gives the function's first result, or its error
 function Scope:thread(f, ...)
   sign.own(self, "s", "thread")
-  if self.over then error("scope:thread: the scope has ended; start threads before its last go block ends", 2) end
+  if self.over then raise("scope:thread: the scope has ended; start threads before its last go block ends") end
   local threads = require "runnel.threads.start"
   local job, where = threads.describe(f)
-  if not job then error("scope:thread: " .. where, 2) end
+  if not job then raise("scope:thread: " .. where) end
   job.in_scope = true
   local result, why = threads.thread(job, where, "thread", ...)
-  if not result then error("scope:thread: " .. why, 2) end
+  if not result then raise("scope:thread: " .. why) end
   return self:go(wait_for_thread, result)
 end
 

@@ -18,6 +18,7 @@ local guard = require "runnel.internal.guard"
 local living = require "runnel.internal.living"
 local sign = require "runnel.internal.sign"
 local internal = core.internal
+local raise = internal.raise
 
 local now, sleep, has_ended, xpcall = core.now, core.sleep, internal.has_ended, xpcall
 
@@ -259,8 +260,8 @@ end
 
 local RULES = check.kinds.one_of { "always", "error", "never" }
 
-local function check_most(value, what, level)
-  if value ~= math.huge then check.integer(value, 0, what, level + 1) end
+local function check_most(value, what)
+  if value ~= math.huge then check.integer(value, 0, what) end
 end
 
 local OPTIONS = {
@@ -270,37 +271,37 @@ local OPTIONS = {
 
 local FIELDS = { again = RULES }
 
--- Reads the list of children; an error is raised at the line that called rn.supervise.
+-- Reads the list of children.
 local function read(list)
-  sign.dot(list, "rn", "supervise", 4)
-  check.table(list, "supervise: children", 4)
+  sign.dot(list, "rn", "supervise")
+  check.table(list, "supervise: children")
   for key in pairs(getmetatable(list) == nil and list or {}) do
     if math.type(key) ~= "integer" and key ~= "n" then -- table.pack() has an `n`
-      error(("supervise: the list of children has a field %s; options go into a table of their own: "
-        .. "rn.supervise({ ... }, { order = \"all\" })"):format(check.describe(key)), 3)
+      raise(("supervise: the list of children has a field %s; options go into a table of their own: "
+        .. "rn.supervise({ ... }, { order = \"all\" })"):format(check.describe(key)))
     end
   end
-  check.list(list, "supervise: children", 4)
+  check.list(list, "supervise: children")
   local children, names = {}, {}
   for i, one in ipairs(list) do
     local what = ("supervise: child %d"):format(i)
-    check.table(one, what, 4)
-    check.string(one[1], 'a name first, as in { "poll", poll },', what, 4)
+    check.table(one, what)
+    check.string(one[1], 'a name first, as in { "poll", poll },', what)
     what = ("supervise: child %q"):format(one[1])
-    check.callable(one[2], what, 4)
+    check.callable(one[2], what)
     local fields = {}
     for key, value in pairs(one) do
       if key ~= 1 and key ~= 2 then fields[key] = value end
     end
-    check.options(fields, FIELDS, what, 4)
-    if names[one[1]] then error(what .. ": there is another child of that name", 3) end
+    check.options(fields, FIELDS, what)
+    if names[one[1]] then raise(what .. ": there is another child of that name") end
     names[one[1]] = true
     children[i] = setmetatable({
       name = one[1], f = one[2], again = one.again or "always", block = false, is_running = false, began = 0, tries = 0,
       restarts = 0, failures = 0, has_failed = false, err = nil, trace = nil,
     }, Child)
   end
-  if #children == 0 then error('supervise: children expected, as in { { "poll", poll } }, but the list has none', 3) end
+  if #children == 0 then raise('supervise: children expected, as in { { "poll", poll } }, but the list has none') end
   return children
 end
 

@@ -5,6 +5,7 @@ local internal = require "runnel.core".internal
 local pool = require "runnel.threads.pool"
 local sign = require "runnel.internal.sign"
 local start = require "runnel.threads.start"
+local raise = internal.raise
 
 ---@class runnel.thread
 local thread = {}
@@ -31,9 +32,9 @@ local thread = {}
 function thread.thread(f, ...)
   sign.dot(f, "rn", "thread")
   local job, where = start.describe(f)
-  if not job then error("thread: " .. where, 2) end
+  if not job then raise("thread: " .. where) end
   local result, why = start.thread(job, where, "thread", ...)
-  return result or error("thread: " .. why, 2)
+  return result or raise("thread: " .. why)
 end
 
 -- ---- pools ----
@@ -60,13 +61,13 @@ local MOST <const> = 65536
 ---@return runnel.Pool pool
 function thread.threads(k, f, opts)
   check.integer(k, 1, "threads: k")
-  if k > MOST then error(("threads: k: at most %d threads expected, got %s"):format(MOST, check.describe(k)), 2) end
+  if k > MOST then raise(("threads: k: at most %d threads expected, got %s"):format(MOST, check.describe(k))) end
   check.options(opts, OPTIONS, "threads")
   local n = opts and opts.n or 1
   local what, where = start.describe(f)
-  if not what then error("threads: " .. where, 2) end
+  if not what then raise("threads: " .. where) end
   local made, why = pool.make(k, what, where, "threads", n)
-  return made or error("threads: " .. why, 2)
+  return made or raise("threads: " .. why)
 end
 
 ---How many processors this process may use: a good number of threads for jobs that compute.

@@ -6,6 +6,7 @@ local deadlock = require "runnel.internal.errors.deadlock"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local pacer = require "runnel.internal.pacer"
+local raise = core.internal.raise
 local moving = core.internal.moving
 
 local chan, now, cancel = core.chan, core.now, core.cancel
@@ -226,7 +227,7 @@ end
 function timed.sample(ch, ms)
   check.chan(ch, "sample: channel")
   check.ms(ms, 0, "sample: ms")
-  if ms == 0 then error("sample: ms: more than 0 expected", 2) end
+  if ms == 0 then raise("sample: ms: more than 0 expected") end
   local began = now()
   return start("sample", settle, ch, function(at) return began + ((at - began) // ms + 1) * ms end)
 end

@@ -2,6 +2,7 @@
 
 local check = require "runnel.internal.check"
 local contexts = require "runnel.internal.trace_context"
+local raise = require("runnel.core").internal.raise
 
 local is_held = false
 
@@ -25,7 +26,7 @@ end
 local function traceparent(value, tracestate)
   local kind = type(value)
   if kind ~= "nil" and kind ~= "boolean" and kind ~= "string" then
-    error(("traceparent: true, false, a text or nothing expected, got %s"):format(check.article(value)), 2)
+    raise(("traceparent: true, false, a text or nothing expected, got %s"):format(check.article(value)))
   end
   if kind == "boolean" then switch(value) end
   if not contexts.on then return nil end

@@ -29,13 +29,12 @@ local function is_search() return current.seen ~= nil and current.seen.places ~=
 
 ---@param wanted? table<string, integer>
 ---@param rate? number
----@param level integer of an error's line
 ---@return runnel.sim.Faults
-local function new(wanted, rate, level)
-  check.options(wanted, NAMES, "sim.world: faults", level + 1)
+local function new(wanted, rate)
+  check.options(wanted, NAMES, "sim.world: faults")
   local left, total = {}, 0
   for name, n in pairs(wanted or {}) do
-    check.integer(n, 0, ("sim.world: faults: %s"):format(name), level + 1)
+    check.integer(n, 0, ("sim.world: faults: %s"):format(name))
     left[name], total = n > 0 and n or nil, total + n
     if current.seen and n > 0 then current.seen.asked[name] = true end
   end

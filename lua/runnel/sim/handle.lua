@@ -1,6 +1,7 @@
 ---What all handles of a simulated world's luv have in common: a host, and an end.
 
 local current = require "runnel.internal.world"
+local raise = require("runnel.core").internal.raise
 
 ---@class runnel.sim.Handle
 ---@field world runnel.sim.World
@@ -51,7 +52,7 @@ function Handle:stopped() end -- luacheck: ignore 212
 ---Closes it, and calls `on_close` afterwards.
 ---@param on_close? fun()
 function Handle:close(on_close)
-  if self.closing then error(("handle %s is already closing"):format(self), 2) end
+  if self.closing then raise(("handle %s is already closing"):format(self)) end
   self.closing, self.holder = true, nil
   if not self:lives() then return end
   self:stopped()
@@ -87,7 +88,7 @@ local function check_address(ip, port)
   local a, b, c, d = tostring(ip):match "^(%d+)%.(%d+)%.(%d+)%.(%d+)$"
   local is_valid = a and tonumber(a) < 256 and tonumber(b) < 256 and tonumber(c) < 256 and tonumber(d) < 256
   if not is_valid and not tostring(ip):find "^[%x:.]*:[%x:.]*$" then
-    error(("Invalid IP address or port [%s:%d]"):format(ip, port), 3)
+    raise(("Invalid IP address or port [%s:%d]"):format(ip, port))
   end
 end
 

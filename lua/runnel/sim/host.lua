@@ -10,6 +10,7 @@ local sign = require "runnel.internal.sign"
 local signals = require "runnel.sim.signal"
 
 local internal = core.internal
+local raise = internal.raise
 
 ---@class runnel.sim.Host
 ---@field name string
@@ -57,8 +58,8 @@ end
 
 ---Starts the program, in a go block of this host. The ports of processes that an earlier start has left behind stay
 ---theirs.
-local function start(self, level)
-  local f = type(self.f) == "string" and programs.load(self.f, level + 1) or self.f --[[@as fun()]]
+local function start(self)
+  local f = type(self.f) == "string" and programs.load(self.f) or self.f --[[@as fun()]]
   self.born, self.alive = self.born + 1, true
   self.handles, self.open_files, self.pipes, self.signals, self.children = {}, {}, {}, {}, {}
   self.subscriptions, self.term, self.max_connections, self.requests = 0, nil, nil, {}
@@ -82,16 +83,15 @@ end
 ---@param f fun()|string
 ---@param restarts? number
 ---@param skew number
----@param level integer of error, for a file that cannot be loaded
 ---@return runnel.sim.Host
-local function new(world, name, number, f, restarts, skew, level)
+local function new(world, name, number, f, restarts, skew)
   local self = setmetatable({
     world = world, name = name, number = number, f = f, restarts = restarts, skew = skew, born = 0, alive = false,
     address = world:new_address(),
   }, Host)
   self.machine, self.disk, self.locks, self.bells, self.next_port = self, disks.new(self), {}, {}, FIRST_PORT
   self.listeners, self.sockets, self.datagrams = {}, {}, {}
-  start(self, level + 1)
+  start(self)
   return self
 end
 
@@ -204,7 +204,7 @@ end
 function Host:signal(name)
   sign.own(self, "host", "signal")
   local number = signals.number_of(name)
-  if not number then error("signal: the name of a signal expected, got " .. check.describe(name), 2) end
+  if not number then raise("signal: the name of a signal expected, got " .. check.describe(name)) end
   if not signals.tell(self, number) then self:kill() end
 end
 
@@ -287,7 +287,7 @@ function Host:restart()
   if self.alive then self:crash() end
   local told = self.world:log(self, nil, "starts again")
   if told then told.kind = "start" end
-  start(self, 3)
+  start(self)
 end
 
 ---Moves its clock, as an administrator or NTP does: os.time and os.date of its programs jump, and rn.now goes on.

@@ -4,6 +4,7 @@
 
 local current = require "runnel.internal.world"
 local files = require "runnel.sim.sim_files"
+local raise = require("runnel.core").internal.raise
 
 local O = files.constants
 
@@ -52,7 +53,7 @@ function simulated.tmpname()
     path = "/tmp/lua_" .. names
     fd, _, name = files.fs_open(path, O.O_RDWR | O.O_CREAT | O.O_EXCL, 0x180)
   until name ~= "EEXIST"
-  if not fd then error("unable to generate a unique filename", 2) end
+  if not fd then raise("unable to generate a unique filename") end
   files.fs_close(fd)
   return path
 end
@@ -78,15 +79,15 @@ local MODES = {
   ["a+"] = O.O_RDWR | O.O_CREAT | O.O_APPEND,
 }
 
--- An error as the checks of Lua's C functions raise it, at the program's line. `level`: as seen from the caller.
-local function bad(n, what, why, level) error(("bad argument #%d to '%s' (%s)"):format(n, what, why), level + 1) end
+-- An error as the checks of Lua's C functions raise it, at the program's line.
+local function bad(n, what, why) raise(("bad argument #%d to '%s' (%s)"):format(n, what, why)) end
 
 local NO_INTEGER <const> = "number has no integer representation"
 
 -- A string, or a number as one.
-local function check_string(value, n, what, level)
+local function check_string(value, n, what)
   if type(value) == "string" then return value end
-  if type(value) ~= "number" then bad(n, what, "string expected, got " .. type(value), level + 1) end
+  if type(value) ~= "number" then bad(n, what, "string expected, got " .. type(value)) end
   return tostring(value)
 end
 
@@ -94,9 +95,9 @@ end
 ---@param path string
 ---@param mode? string
 function simulated.open(path, mode)
-  path = check_string(path, 1, "open", 2)
+  path = check_string(path, 1, "open")
   local flags = MODES[(mode or "r"):gsub("b*$", "")]
-  if not flags then bad(2, "open", "invalid mode", 2) end
+  if not flags then bad(2, "open", "invalid mode") end
   local fd, err, name = files.fs_open(path, flags, 0x1B6)
   if not fd then return as_lua(path, fd, err, name) end
   local open = current.world:here().open_files[fd]
@@ -114,7 +115,7 @@ function simulated.type(value)
 end
 
 local function check_open(self)
-  if not self.fd then error("attempt to use a closed file", 3) end
+  if not self.fd then raise("attempt to use a closed file") end
 end
 
 -- ---- writing ----
@@ -160,7 +161,7 @@ function File:write(...)
   check_open(self)
   for i = 1, select("#", ...) do
     local value = select(i, ...)
-    local text = type(value) == "number" and number_text(value) or check_string(value, i, "write", 2)
+    local text = type(value) == "number" and number_text(value) or check_string(value, i, "write")
     if text ~= "" and not self.writes then return as_lua(nil, nil, nil, "EBADF") end
     forget_ahead(self)
     local data = self.unwritten .. text
@@ -183,7 +184,7 @@ local BUFFERS = { no = true, full = true, line = true }
 
 function File:setvbuf(mode)
   check_open(self)
-  if not BUFFERS[mode] then bad(1, "setvbuf", ("invalid option '%s'"):format(tostring(mode)), 2) end
+  if not BUFFERS[mode] then bad(1, "setvbuf", ("invalid option '%s'"):format(tostring(mode))) end
   local ok, name = true, nil
   if mode == "no" then ok, name = flush(self) end
   self.buffer = mode
@@ -280,14 +281,14 @@ end
 -- What a format reads; nil: there is none.
 local function read_one(self, format, i)
   if type(format) == "number" then
-    local n = math.tointeger(format) or bad(i, "read", NO_INTEGER, 3)
+    local n = math.tointeger(format) or bad(i, "read", NO_INTEGER)
     if n == 0 then return peek(self) ~= "" and "" or nil end
     return read_bytes(self, n)
   end
-  local letter = check_string(format, i, "read", 3):gsub("^%*", ""):sub(1, 1)
+  local letter = check_string(format, i, "read"):gsub("^%*", ""):sub(1, 1)
   if letter == "a" then return read_bytes(self, math.maxinteger) or "" end
   if letter == "n" then return read_number(self) end
-  if letter ~= "l" and letter ~= "L" then bad(i, "read", "invalid format", 3) end
+  if letter ~= "l" and letter ~= "L" then bad(i, "read", "invalid format") end
   return read_line(self, letter == "L")
 end
 
@@ -314,10 +315,10 @@ end
 -- The iterator over what a file has in these formats. A read that fails is an error, as in a real loop.
 local function iterator(self, formats, closes)
   return function()
-    if not self.fd then error("file is already closed", 2) end
+    if not self.fd then raise("file is already closed") end
     local results = table.pack(read(self, formats))
     if results[1] ~= nil then return table.unpack(results, 1, results.n) end
-    if results.n > 1 then error(results[2], 2) end
+    if results.n > 1 then raise(results[2]) end
     if closes then self:close() end
   end
 end
@@ -333,9 +334,9 @@ local FROM = { set = true, cur = true, ["end"] = true }
 
 function File:seek(whence, offset)
   check_open(self)
-  if not FROM[whence or "cur"] then bad(1, "seek", ("invalid option '%s'"):format(tostring(whence)), 2) end
+  if not FROM[whence or "cur"] then bad(1, "seek", ("invalid option '%s'"):format(tostring(whence))) end
   local by = math.tointeger(tonumber(offset or 0)) or bad(2, "seek", type(offset) == "number" and NO_INTEGER
-    or "number expected, got " .. type(offset), 2)
+    or "number expected, got " .. type(offset))
   local ok, name = flush(self)
   if not ok then return as_lua(nil, nil, nil, name) end
   forget_ahead(self)
@@ -363,9 +364,9 @@ function File:__tostring() return self.fd and "file" or "file (closed)" end
 ---@param path string
 ---@param ... any formats
 function simulated.lines(path, ...)
-  path = check_string(path, 1, "lines", 2)
+  path = check_string(path, 1, "lines")
   local file, err = simulated.open(path)
-  if not file then error(("cannot open file '%s' (%s)"):format(path, err:sub(#path + 3)), 2) end
+  if not file then raise(("cannot open file '%s' (%s)"):format(path, err:sub(#path + 3))) end
   return iterator(file, formats_of(...), true), nil, nil, file
 end
 

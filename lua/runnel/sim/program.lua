@@ -2,15 +2,16 @@
 
 local load, loadfile, package, require = load, loadfile, package, require
 local current = require "runnel.internal.world"
+local raise = require("runnel.core").internal.raise
 
 local program = {}
 
 -- Loads a file with an environment. A search parses it once.
-local function load_file(path, environment, level)
+local function load_file(path, environment)
   local parsed = current.seen and current.seen.parsed or {}
   if parsed[path] then return load(parsed[path], nil, "b", environment) end
   local chunk, err = loadfile(path, "bt", environment)
-  if not chunk then error(err, level) end
+  if not chunk then raise(err) end
   parsed[path] = string.dump(chunk)
   return chunk
 end
@@ -25,7 +26,7 @@ local function new_environment()
     local is_shared = name == "runnel" or name:find "^runnel%." or package.preload[name]
     local path = not is_shared and package.searchpath(name, package.path)
     if not path then return require(name) end
-    local value = load_file(path, environment, 3)(name, path)
+    local value = load_file(path, environment)(name, path)
     loaded[name] = value == nil and true or value
     return loaded[name], path
   end
@@ -34,11 +35,9 @@ end
 
 ---Loads the file of a program for one start of it.
 ---@param path string
----@param level integer of error, as if this function raised it
 ---@return fun() f runs it
-function program.load(path, level)
-  local f = load_file(path, new_environment(), level + 1)
-  return f
+function program.load(path)
+  return load_file(path, new_environment())
 end
 
 return program

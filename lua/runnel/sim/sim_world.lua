@@ -14,6 +14,7 @@ local stories = require "runnel.sim.sim_story"
 local system = require "runnel.sim.system"
 
 local internal = core.internal
+local raise = internal.raise
 local host_of = internal.host
 
 ---@class runnel.sim.World: runnel.sim.Story, runnel.sim.Later
@@ -55,12 +56,12 @@ local OPTIONS = { faults = true, latency = check.kinds.ms(0), delays = true, pro
 
 -- A new host's name. An address, and "localhost", would not lead to the host, and "" is every address.
 local function check_name(world, name, what)
-  check.string(name, "the name of a host", what, 4)
-  check.no_zero(name, what .. ": the name", 4)
-  if world.by_name[name] then error(("%s: there is a host %q already"):format(what, name), 3) end
+  check.string(name, "the name of a host", what)
+  check.no_zero(name, what .. ": the name")
+  if world.by_name[name] then raise(("%s: there is a host %q already"):format(what, name)) end
   if name == "" or name == "localhost" or name:find "^%d+%.%d+%.%d+%.%d+$" or name:find ":" then
-    error(("%s: the name of a host expected, got %q, which means another one; write a name such as \"server\"")
-      :format(what, name), 3)
+    raise(("%s: the name of a host expected, got %q, which means another one; write a name such as \"server\"")
+      :format(what, name))
   end
 end
 
@@ -94,7 +95,7 @@ function World:host(name, f, opts)
   if type(f) == "string" then check.no_zero(f, "host: the path of the program") else check.callable(f, "host") end
   check.options(opts, HOST_OPTIONS, "host")
   local number = self:new_number(name)
-  local host = hosts.new(self, name, number, f, opts and opts.restart, opts and opts.skew or 0, 3)
+  local host = hosts.new(self, name, number, f, opts and opts.restart, opts and opts.skew or 0)
   self.hosts[#self.hosts + 1], self.groups[number] = host, host
   self.by_name[name], self.by_address[host.address] = host, host
   return host
@@ -147,7 +148,7 @@ function World:elect(host, ms)
   sign.own(self, "world", "elect")
   local found = self.by_name[host.name or host]
   local kept = found and self.nats_servers[found]
-  if not kept then error("elect: a host with a NATS server, or its name, expected, got " .. tostring(host), 2) end
+  if not kept then raise("elect: a host with a NATS server, or its name, expected, got " .. tostring(host)) end
   check.ms(ms, 1, "elect: ms")
   require("runnel.sim.nats.nats_jetstream").elect(kept, ms)
 end
@@ -202,9 +203,7 @@ end
 local function check_hosts(world, a, b, what)
   local x, y = world.by_name[a.name or a], world.by_name[b.name or b]
   for i, host in ipairs { x or false, y or false } do
-    if not host then
-      error(("%s: a host, or its name, expected, got %s"):format(what, tostring(i == 1 and a or b)), 3)
-    end
+    if not host then raise(("%s: a host, or its name, expected, got %s"):format(what, tostring(i == 1 and a or b))) end
   end
   return x, y
 end
@@ -215,7 +214,7 @@ end
 function World:partition(a, b)
   sign.own(self, "world", "partition")
   local x, y = check_hosts(self, a, b, "partition")
-  if x == y then error(("partition: two hosts expected, got %s twice"):format(x.name), 2) end
+  if x == y then raise(("partition: two hosts expected, got %s twice"):format(x.name)) end
   self.cuts[pair(x, y)] = self.cuts[pair(x, y)] or core.chan()
   self:tell { what = ("%s and %s: cut off from each other"):format(x.name, y.name) }
   for _, handle in ipairs(x.handles) do
@@ -322,9 +321,9 @@ end
 function World:run(ms)
   sign.own(self, "world", "run")
   if ms ~= nil then check.ms(ms, 0, "run: ms") end
-  if current.world ~= self then error("run: this world's simulation is over", 2) end
+  if current.world ~= self then raise("run: this world's simulation is over") end
   if host_of() ~= 0 then
-    error("run: a program of a host cannot wait for itself: call it in the function of the simulation", 2)
+    raise("run: a program of a host cannot wait for itself: call it in the function of the simulation")
   end
   local problem
   if not self.failure then
@@ -377,9 +376,9 @@ end
 
 local function check_delays(delays)
   if type(delays) ~= "table" or #delays == 0 then
-    error("sim.world: delays: a list of ms expected, got " .. check.describe(delays), 4)
+    raise("sim.world: delays: a list of ms expected, got " .. check.describe(delays))
   end
-  for _, ms in ipairs(delays) do check.ms(ms, 0, "sim.world: delays", 5) end
+  for _, ms in ipairs(delays) do check.ms(ms, 0, "sim.world: delays") end
   return delays
 end
 
@@ -389,15 +388,15 @@ local world = {}
 ---@param opts? table
 ---@return runnel.sim.World
 function world.new(opts)
-  check.options(opts, OPTIONS, "sim.world", 4)
+  check.options(opts, OPTIONS, "sim.world")
   opts = opts or {}
   if not internal.is_simulation() then
-    error("sim.world: it is for simulations: call it in the function of sim.run or sim.explore", 3)
+    raise("sim.world: it is for simulations: call it in the function of sim.run or sim.explore")
   end
-  if current.world then error("sim.world: this simulation has a world already", 3) end
+  if current.world then raise("sim.world: this simulation has a world already") end
   local likely = opts.probability
   if likely ~= nil and (type(likely) ~= "number" or not (likely > 0 and likely <= 1)) then
-    error("sim.world: probability: a number above 0 and up to 1 expected, got " .. check.describe(likely), 3)
+    raise("sim.world: probability: a number above 0 and up to 1 expected, got " .. check.describe(likely))
   end
   local self = setmetatable({
     hosts = {}, groups = {}, free = {}, programs = {}, names = {},
@@ -405,7 +404,7 @@ function world.new(opts)
     nats_servers = {}, latencies = {}, cuts = {},
     databases = {}, ran = false, last_pid = 1000,
     ms = opts.latency or 1, delays = opts.delays and check_delays(opts.delays) or { 10, 5000 },
-    faults = faults.new(opts.faults, opts.probability, 4),
+    faults = faults.new(opts.faults, opts.probability),
   }, World)
   function self.at_rest(is_over) return at_rest(self, is_over) end
   current.world, current.luv = self, require "runnel.sim.sim_luv"

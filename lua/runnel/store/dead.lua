@@ -127,7 +127,7 @@ function Dead:store_again(letter)
   end)
   if ok then return problem end
   guard.raise_cancelled(problem)
-  return nil, self.owner.is_closed and "the store is closed" or tostring(problem)
+  return nil, self.owner.is_closed and "the store is closed" or guard.text(problem)
 end
 
 local class = letters.class(Dead)
@@ -137,8 +137,7 @@ local class = letters.class(Dead)
 ---@param name string NAME, or STREAM/NAME for those of the messages of one stream
 ---@return runnel.DeadLetters letters
 function dead.dead(store, name)
-  local self = letters.new(class, store, name)
-  return self
+  return letters.new(class, store, name)
 end
 
 return dead

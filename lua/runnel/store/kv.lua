@@ -7,6 +7,7 @@ local following = require "runnel.store.following"
 local problems = require "runnel.store.problems"
 local sign = require "runnel.internal.sign"
 local values = require "runnel.store.values"
+local raise = core.internal.raise
 
 local put_while_open = core.internal.moving.put_while_open
 
@@ -69,7 +70,7 @@ function Bucket:write(what, key, value, revision)
   local form, data
   if value ~= nil then
     form, data = values.encode(value, "value")
-    if not form then error(what .. ": " .. data, 3) end
+    if not form then raise(what .. ": " .. data) end
     if self.max_value and values.size(data) > self.max_value then return nil, problems.TOO_LARGE end
   end
   local rows, err = self.store:attempt("rows", STORE, self.name, key, form, data, self.store:time(), revision)

@@ -13,6 +13,7 @@ local sink = require "runnel.store.sink"
 local values = require "runnel.store.values"
 
 local internal = core.internal
+local raise = internal.raise
 local alts, now, timeout = core.alts, core.now, core.timeout
 local tell_caller = remotes.tell_caller
 
@@ -53,7 +54,7 @@ local Remote = remotes.class {}
 -- ---- jobs ----
 
 -- Raises an error of `submit` at the line that called the remote stage.
-local function fail(self, message, ...) error(("remote %s: "):format(self.name) .. message:format(...), 4) end
+local function fail(self, message, ...) raise(("remote %s: "):format(self.name) .. message:format(...)) end
 
 -- A job has ended.
 local function finish(self, job, outcome)
@@ -193,7 +194,7 @@ end
 function remote.remote(store, name, opts)
   local _, terms = remotes.check(name, opts)
   local ok, why = jobs.prepare(store, name)
-  if not ok then error("remote: " .. why, 2) end
+  if not ok then raise("remote: " .. why) end
   store.workers = store.workers + 1
   local self = setmetatable({
     store = store, name = name, stream = jobs.stream(name), id = ("%s:%d"):format(store.holder, store.workers),

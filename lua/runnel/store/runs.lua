@@ -22,6 +22,7 @@ local sign = require "runnel.internal.sign"
 local streams = require "runnel.store.stream"
 local table_of = require "runnel.store.runs.run_table"
 local worker = require "runnel.queue.worker"
+local raise = core.internal.raise
 
 local kinds = check.kinds
 
@@ -57,9 +58,9 @@ Runs.__index = Runs
 
 -- ---- starting ----
 
-local START <const> = { priority = function(value, what, level)
+local START <const> = { priority = function(value, what)
   if math.type(value) == "integer" and value >= 0 and value <= 9 then return end
-  error(("%s: an integer from 0 to 9 expected, got %s"):format(what, check.describe(value)), level)
+  raise(("%s: an integer from 0 to 9 expected, got %s"):format(what, check.describe(value)))
 end }
 
 ---Starts a run, unless there is one with that id: then it returns that one. It is on the disk when this returns. In the
@@ -73,7 +74,7 @@ function Runs:start(id, argument, opts)
   run_ref.check_id(id, "start")
   check.options(opts, START, "start")
   local kept, problem = run_start.argument(argument)
-  if not kept then error("start: " .. problem, 2) end
+  if not kept then raise("start: " .. problem) end
   local run, priority = table_of.current(self.store), opts and opts.priority or 0
   local ref = run_ref.new(self.store, self.name, id)
   if run then
@@ -148,7 +149,7 @@ Runs.__close = Runs.stop
 ---@return boolean? ended, any err
 function Runs:wait()
   sign.own(self, "runs", "wait")
-  if not self.worker then error("wait: this process does not continue the runs: store:runs got no function", 2) end
+  if not self.worker then raise("wait: this process does not continue the runs: store:runs got no function") end
   local ended, err = self.worker:wait()
   return ended, err
 end
@@ -206,17 +207,17 @@ end
 ---@param opts? runnel.store.RunsOptions
 ---@return runnel.store.Runs runs
 function runs.runs(store, name, f, opts)
-  names.check_stage(name, "runs", 3)
-  if f ~= nil then check.callable(f, "runs: f", 3) end
-  check.options(opts, runs.OPTIONS, "runs", 3)
+  names.check_stage(name, "runs")
+  if f ~= nil then check.callable(f, "runs: f") end
+  check.options(opts, runs.OPTIONS, "runs")
   local given = {}
   for option, value in pairs(opts or {}) do given[option] = value end
   local tries, retry = backoff.options({ tries = given.tries, backoff = given.backoff or 1000 }, "runs", 5)
   given.limits = { starts = given.starts or running.STARTS, tries = tries, retry = retry }
-  if store.is_closed then error("runs: the store is closed", 2) end
+  if store.is_closed then raise("runs: the store is closed") end
   if f and store.functions[name] then
-    error(("runs: this program has the name %q already, for a function of `once` or for runs: give each a name of its "
-      .. "own"):format(name), 2)
+    raise(("runs: this program has the name %q already, for a function of `once` or for runs: give each a name of its "
+      .. "own"):format(name))
   end
   local self = setmetatable({ store = store, name = name }, Runs)
   if store.registered then
@@ -224,13 +225,13 @@ function runs.runs(store, name, f, opts)
     return self
   end
   local made, err = streams.stream(store, table_of.stream(name), { subjects = ">", retention = "workqueue" })
-  if not made then error("runs: " .. err, 2) end
+  if not made then raise("runs: " .. err) end
   if not f then return self end
   store.functions[name] = { f = self, is_of_runs = true } -- no function of `once` is the same one
   local ok, problem = continue(self, f, given)
   if not ok then
     store.functions[name] = nil
-    error("runs: " .. problem, 2)
+    raise("runs: " .. problem)
   end
   return self
 end

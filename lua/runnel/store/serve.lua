@@ -9,6 +9,7 @@ local process = require "runnel.store.store_process"
 local rates = require "runnel.store.rate"
 local remotes = require "runnel.queue.remote"
 local worker = require "runnel.queue.worker"
+local raise = require("runnel.core").internal.raise
 
 local serve = {}
 
@@ -83,7 +84,7 @@ function serve.serve(store, name, n, f, opts)
     rate, err = rates.open(store, name, options.rate)
     if not rate then consumer = nil end
   end
-  if not consumer then error("serve: " .. err, 2) end
+  if not consumer then raise("serve: " .. err) end
   local keeper = keepers.new { consumer = consumer, from = jobs.stream(name), what = "serve", cancels = true }
   local self, lost = worker.start {
     kind = "worker", n = n, keeper = keeper, timeout = options.timeout, rate = rate, is_paused = consumer.paused,
@@ -91,7 +92,7 @@ function serve.serve(store, name, n, f, opts)
       store = store, name = name, f = for_now.hands_back(store, f), label = ("%s:%d"):format(process()),
     }, class),
   }
-  if not self then error("serve: " .. lost, 2) end
+  if not self then raise("serve: " .. lost) end
   keeper:watch(self, options.drains)
   return self
 end

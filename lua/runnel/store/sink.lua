@@ -6,6 +6,7 @@ local sinks = require "runnel.queue.sink"
 local streams = require "runnel.store.stream"
 local values = require "runnel.store.values"
 local waiting = require "runnel.store.waiting"
+local raise = require("runnel.core").internal.raise
 
 local sink = {}
 
@@ -92,9 +93,9 @@ function sink.append(store, stream, subject, form, data, opts, tx)
 end
 
 local Sink = sinks.class(function(self, subject, value, opts)
-  if value == nil then error("put: a value other than nil expected", opts.level) end
+  if value == nil then raise("put: a value other than nil expected") end
   local form, data = values.encode(value, "value")
-  if not form then error("put: " .. data, opts.level) end
+  if not form then raise("put: " .. data) end
   local sequence, err = sink.append(self.owner, self.stream, subject, form, data, opts)
   if sequence then return sequence, err end
   return nil, (problems.of_put(err, self.stream))
@@ -114,8 +115,7 @@ function sink.sink(store, name, opts)
   opts = opts or {}
   local found, err = streams.open(store, name)
   if not found then return nil, "sink: " .. err end
-  local self = sinks.new(Sink, store, found, opts)
-  return self
+  return sinks.new(Sink, store, found, opts)
 end
 
 return sink

@@ -14,6 +14,7 @@ local worker = require "runnel.queue.worker"
 
 local hand_back = require "runnel.queue.hand_back".hand_back
 local raise_if_nil = require "runnel.workers.calls".raise_if_nil
+local raise = require("runnel.core").internal.raise
 
 local stage = {}
 
@@ -83,8 +84,8 @@ function stage.stage(store, from, n, f, to, opts)
     out, problem = sinks.sink(store, to, { subject = opts.to_subject })
     if not out then return nil, "stage: " .. problem:gsub("^sink: ", "") end
     if not out.subject then
-      error(("stage: the stream %q stores %s: say which subject (option to_subject)")
-        :format(to, table.concat(out.subjects, ", ")), 2)
+      raise(("stage: the stream %q stores %s: say which subject (option to_subject)")
+        :format(to, table.concat(out.subjects, ", ")))
     end
   end
   local ready, unready = store:prepare(opts.key and schema.KEYS or schema.STREAMS)

@@ -11,6 +11,7 @@ local sign = require "runnel.internal.sign"
 local steps = require "runnel.store.steps"
 local values = require "runnel.store.values"
 local waiting = require "runnel.store.waiting"
+local raise = require("runnel.core").internal.raise
 
 local stream = {}
 
@@ -35,16 +36,16 @@ local Stream = { __name = "stream" }
 Stream.__index = Stream
 Stream.__sign = "stream"
 
--- Settings as the table has them, but a `max_age` of 0 for none. Errors are for the line that called the caller.
+-- Settings as the table has them, but a `max_age` of 0 for none.
 local function columns_of(opts, what)
-  local settings = arguments.check(opts, what, 3)
+  local settings = arguments.check(opts, what)
   for name in pairs(OF_SERVERS) do
     if settings[name] ~= nil then
-      error(("%s: %s: only a stream of a nats-server has this setting"):format(what, name), 3)
+      raise(("%s: %s: only a stream of a nats-server has this setting"):format(what, name))
     end
   end
   if settings.retention == "interest" then
-    error(what .. ': retention: "limits" or "workqueue" expected, got "interest": only a nats-server has that', 3)
+    raise(what .. ': retention: "limits" or "workqueue" expected, got "interest": only a nats-server has that')
   end
   for name in pairs(NO_EFFECT) do settings[name] = nil end
   for name, value in pairs(settings) do
@@ -173,7 +174,7 @@ end
 function Stream:purge(subject)
   sign.own(self, "stream", "purge")
   local wrong = subject ~= nil and names.wrong_subject(subject, true)
-  if wrong then error("purge: " .. wrong, 2) end
+  if wrong then raise("purge: " .. wrong) end
   local found, why = stream.open(self.store, self.name)
   if not found then return nil, why end
   local count, err = self.store:attempt("exec",
@@ -189,7 +190,7 @@ end
 
 local function check_id(id, what)
   if type(id) ~= "string" or id == "" or id:find "%c" then
-    error(("%s: the id of a put expected, a string, got %s"):format(what, check.describe(id)), 3)
+    raise(("%s: the id of a put expected, a string, got %s"):format(what, check.describe(id)))
   end
 end
 
@@ -210,9 +211,9 @@ end
 function Stream:replace(id, value)
   sign.own(self, "stream", "replace")
   check_id(id, "replace")
-  if value == nil then error("replace: a value other than nil expected", 2) end
+  if value == nil then raise("replace: a value other than nil expected") end
   local form, data = values.encode(value, "value")
-  if not form then error("replace: " .. data, 2) end
+  if not form then raise("replace: " .. data) end
   local replaced, err = waiting.replace(self.store, self.name, id, form, data)
   return replaced, err
 end

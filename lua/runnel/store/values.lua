@@ -5,6 +5,7 @@
 ---their classes.
 
 local require = require
+local guard = require "runnel.internal.guard"
 local internal = require("runnel.core").internal
 local json = require "runnel.json"
 local sqlite = require "runnel.sqlite"
@@ -146,7 +147,7 @@ end
 function values.read(form, data)
   local ok, value = pcall(function() return values.of(values.entry(form, data)) end)
   if ok then return value end
-  return nil, internal.error_text(value)
+  return nil, guard.text(value)
 end
 
 ---The value of an entry.

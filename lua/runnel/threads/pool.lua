@@ -238,7 +238,7 @@ local function submit(pool, call, value, kind)
   elseif ok then
     raise(pool.caller .. ": the pool is closed")
   end
-  local path = type(accepted) == "string" and accepted:match "^put: value%[2%](.*)"
+  local path = type(accepted) == "string" and accepted:match "put: value%[2%](.*)"
   if path then raise(("%s: value%s"):format(pool.caller, path)) end
   error(accepted, 0)
 end

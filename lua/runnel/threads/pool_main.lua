@@ -102,7 +102,7 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
   local function send(number, started, value, rest, second)
     local is_sent, err = pcall(answer, { number, value, rest, second }, started)
     if is_sent then return end
-    local path = type(err) == "string" and err:match "^%a+: value%[2%](.*)"
+    local path = type(err) == "string" and err:match "%a+: value%[2%](.*)"
     if not path then error(err, 0) end
     if rest == true then answer({ number, internal.error_text(value), true, second }, 0)
     else answer({ number, "threads: result" .. path, true }, 0) end

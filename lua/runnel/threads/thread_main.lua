@@ -58,7 +58,8 @@ return function(job)
   local function finish(value, problem)
     if value ~= nil then
       local is_sent, why = pcall(result.put, result, job.in_scope and { value } or value)
-      if not is_sent then fail((why:gsub(job.in_scope and "^put: value%[1%]" or "^put: value", "thread: result"))) end
+      local place = job.in_scope and "^.-put: value%[1%]" or "^.-put: value"
+      if not is_sent then fail((why:gsub(place, "thread: result"))) end
     elseif problem ~= nil then
       if job.in_scope then result:put { sendable(problem), false } else result:close(sendable(problem)) end
     end

@@ -5,6 +5,7 @@ local core = require "runnel.core"
 local class = require "runnel.internal.class"
 local forms = require "runnel.tracing.graph_forms"
 local in_parts = require "runnel.tracing.in_parts"
+local raise = core.internal.raise
 local recorder = core.internal.trace
 local check = require "runnel.internal.check"
 local sign = require "runnel.internal.sign"
@@ -288,7 +289,7 @@ end
 ---@return runnel.graph.Graph? graph nil for false
 function graph.graph(on)
   if on ~= nil and type(on) ~= "boolean" then
-    error("graph: true, false or nothing expected, got " .. check.article(on), 2)
+    raise("graph: true, false or nothing expected, got " .. check.article(on))
   end
   if on == false then
     graph.count(false)

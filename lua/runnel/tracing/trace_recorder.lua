@@ -7,6 +7,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local events = require "runnel.tracing.trace_events"
 local parts = require "runnel.tracing.trace_parts"
+local raise = core.internal.raise
 local recorder = core.internal.trace
 
 ---@class runnel.tracing.trace_recorder
@@ -165,12 +166,12 @@ end
 
 local function check_records(options)
   for key in pairs(options) do
-    if key ~= "records" then error("trace: " .. check.unknown(key, { records = true }), 3) end
+    if key ~= "records" then raise("trace: " .. check.unknown(key, { records = true })) end
   end
   local records = options.records
   if records == nil then return DEFAULT end
   if not math.tointeger(records) or records < LEAST or records > MOST then
-    error(("trace: records: an integer from %d to %d expected, got %s"):format(LEAST, MOST, tostring(records)), 3)
+    raise(("trace: records: an integer from %d to %d expected, got %s"):format(LEAST, MOST, tostring(records)))
   end
   return math.tointeger(records)
 end
@@ -207,25 +208,23 @@ end
 ---@param options? { records?: integer } `records`: the size of the ring, from 256 to 16777216 (default: 65536)
 ---@return runnel.Trace? written what was written, or nil if nothing was being recorded
 function trace.trace(file, options)
-  if active and not active.path then
-    error("trace: this thread is being recorded for the state that has started it", 2)
-  end
+  if active and not active.path then raise("trace: this thread is being recorded for the state that has started it") end
   if file == false then
     local written, err = trace.finish()
-    if err then error("trace: " .. err, 2) end
+    if err then raise("trace: " .. err) end
     return written
   end
   if type(file) ~= "string" or file == "" then
-    error("trace: the path of a file, or false, expected, got " .. (file == "" and '""' or check.article(file)), 2)
+    raise("trace: the path of a file, or false, expected, got " .. (file == "" and '""' or check.article(file)))
   end
   check.no_zero(file, "trace: the path")
   if options ~= nil and type(options) ~= "table" then
-    error("trace: a table of options expected, got " .. type(options), 2)
+    raise("trace: a table of options expected, got " .. type(options))
   end
   local records = check_records(options or {})
-  if active then error("trace: " .. active.path .. " is being recorded; end it first with rn.trace(false)", 2) end
+  if active then raise("trace: " .. active.path .. " is being recorded; end it first with rn.trace(false)") end
   local handle, err = io.open(file, "w")
-  if not handle then error("trace: cannot write " .. tostring(err), 2) end
+  if not handle then raise("trace: cannot write " .. tostring(err)) end
   handle:close()
   recorder.hold("r", records)
   recorder.on_error(on_error)

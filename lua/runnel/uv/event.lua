@@ -5,6 +5,7 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local loop = require "runnel.uv.loop"
 local signals = require "runnel.uv.signals"
+local raise = core.internal.raise
 
 local uv = loop.uv
 local chan = core.chan
@@ -37,7 +38,7 @@ function event.signal(...)
   for i = 1, math.max(1, select("#", ...)) do
     local name = (select(i, ...))
     local full, problem = number_of(name)
-    if not full then error("signal: " .. problem, 2) end
+    if not full then raise("signal: " .. problem) end
     wanted[i] = { name = name, full = full }
   end
   loop.check "signal"
@@ -63,7 +64,7 @@ end
 ---@return runnel.Channel<integer> numbers
 function event.ticker(ms)
   if type(ms) ~= "number" or not (ms > 0 and ms < math.huge) then
-    error("ticker: a number of ms above 0 expected, got " .. check.describe(ms), 2)
+    raise("ticker: a number of ms above 0 expected, got " .. check.describe(ms))
   end
   local ch = chan()
   guard.started(guard.go_while_open(ch, guard.close, ch, tick, ch, ms), "uv.ticker")

@@ -11,6 +11,7 @@ local sign = require "runnel.internal.sign"
 local standard = require "runnel.uv.standard"
 local stream = require "runnel.uv.uv_stream"
 local characters = require "runnel.uv.characters"
+local raise = core.internal.raise
 
 local fail, put_while_open, is_plain = core.internal.fail, core.internal.moving.put_while_open,
   core.internal.moving.is_plain
@@ -23,11 +24,11 @@ local SIZE, MOST = 64 * 1024, 1024 * 1024
 local function check_place(where, what)
   if descriptor.is_descriptor(where) then return end
   if type(where) == "string" then
-    check.no_zero(where, what .. ": the path", 4)
+    check.no_zero(where, what .. ": the path")
     return
   end
   local got = type(where) == "number" and tostring(where) or check.article(where)
-  error(("%s: a path or a file descriptor expected, got %s"):format(what, got), 3)
+  raise(("%s: a path or a file descriptor expected, got %s"):format(what, got))
 end
 
 -- ---- reading ----

@@ -27,7 +27,7 @@ local OPTIONS = { max = check.kinds.integer(1) }
 ---@param known? table<string, runnel.internal.Kind> its options
 ---@return integer?
 function lines.max(opts, what, known)
-  check.options(opts, known or OPTIONS, what, 4)
+  check.options(opts, known or OPTIONS, what)
   return opts and opts.max
 end
 

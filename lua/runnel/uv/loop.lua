@@ -5,6 +5,7 @@ local internal = core.internal
 local current = require "runnel.internal.world"
 local guard = require "runnel.internal.guard"
 local real = require "runnel.uv.real"
+local raise = internal.raise
 local uv = real.luv
 
 ---@class runnel.uv.loop
@@ -13,19 +14,19 @@ local uv = real.luv
 local loop = { over = false }
 
 ---Raises an error if the loop cannot deliver events: in a simulation without a world, outside the hosts of a world, and
----under another driver. The error's level is the line that called the caller of this function.
----@param what string the name of that caller
+---under another driver.
+---@param what string the name of the caller
 function loop.check(what)
   if current.world then
     if internal.host() > 0 then return end
-    error(what .. ": this go block belongs to no host of the simulated world: start it in the function of "
-      .. "world:host(name, f)", 3)
+    raise(what .. ": this go block belongs to no host of the simulated world: start it in the function of "
+      .. "world:host(name, f)")
   end
-  real.check(what, 4)
+  real.check(what)
   if internal.is_simulation() then
-    error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): make a simulated "
+    raise(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): make a simulated "
       .. "world (sim.world) and call it on a host of that, call it outside the simulation, or use channels of your own "
-      .. "in its place", 3)
+      .. "in its place")
   end
 end
 
@@ -36,7 +37,7 @@ local function dispatch(luvs, name)
     local simulated = current.luv
     if not simulated then return uv[name](...) end
     local f = simulated[name]
-    if not f then error(("luv's %s is not simulated"):format(name), 2) end
+    if not f then raise(("luv's %s is not simulated"):format(name)) end
     return f(...)
   end
   rawset(luvs, name, call)

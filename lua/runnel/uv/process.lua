@@ -9,6 +9,7 @@ local starting = require "runnel.uv.spawn"
 local stream = require "runnel.uv.uv_stream"
 
 local internal = core.internal
+local raise = internal.raise
 local uv, find = loop.uv, string.find
 local describe, is_descriptor = check.describe, descriptor.is_descriptor
 
@@ -247,9 +248,9 @@ function Process:kill(signal)
   if type(signal) == "string" then
     signal = signal:lower()
     if signal:sub(1, 3) ~= "sig" then signal = "sig" .. signal end
-    if not uv.constants[signal:upper()] then error(("kill: there is no signal %q"):format(signal), 2) end
+    if not uv.constants[signal:upper()] then raise(("kill: there is no signal %q"):format(signal)) end
   elseif math.type(signal) ~= "integer" then
-    error("kill: the name or number of a signal expected, got a " .. type(signal), 2)
+    raise("kill: the name or number of a signal expected, got a " .. type(signal))
   end
   if not (self.handle or group_lives(self)) then return false, "it has ended" end
   local ok, err = signal_to(self, signal)
@@ -416,7 +417,7 @@ local function spawn(options, ...)
   sign.dot(options, "uv", "spawn")
   check.alone((...), "spawn")
   local valid, for_luv = pcall(options_for_luv, options)
-  if not valid then error("spawn: " .. tostring(for_luv), 2) end
+  if not valid then raise("spawn: " .. tostring(for_luv)) end
   loop.check "spawn"
   local file = options[1]
   local self = setmetatable({

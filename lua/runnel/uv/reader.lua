@@ -16,6 +16,7 @@ local sign = require "runnel.internal.sign"
 local standard = require "runnel.uv.standard"
 local stream = require "runnel.uv.uv_stream"
 local characters = require "runnel.uv.characters"
+local raise = core.internal.raise
 
 local byte, concat, find, sub = string.byte, table.concat, string.find, string.sub
 
@@ -117,7 +118,7 @@ local Use = { __close = function(self) self.reader.busy = false end }
 
 local function use(self, method)
   if self.busy then
-    error(("%s: another go block reads %s now; one go block reads, or they take turns"):format(method, self.what), 3)
+    raise(("%s: another go block reads %s now; one go block reads, or they take turns"):format(method, self.what))
   end
   self.busy = true
   return setmetatable({ reader = self }, Use)
@@ -152,7 +153,7 @@ end
 function Reader:read_until(delimiter, max)
   sign.own(self, "reader", "read_until")
   check.string(delimiter, "a delimiter", "reader:read_until")
-  if delimiter == "" then error("reader:read_until: the delimiter is empty", 2) end
+  if delimiter == "" then raise("reader:read_until: the delimiter is empty") end
   if max ~= nil then check.integer(max, 0, "reader:read_until: max") end
   max = max or MAX
   local _ <close> = use(self, "reader:read_until")
@@ -281,7 +282,7 @@ function reader.reader(source)
     check.no_zero(source, "reader: the path")
   elseif not descriptor.is_descriptor(source) then
     local got = type(source) == "number" and tostring(source) or check.article(source)
-    error("reader: a connection, a path, a file descriptor or a channel expected, got " .. got, 2)
+    raise("reader: a connection, a path, a file descriptor or a channel expected, got " .. got)
   end
   loop.check "reader"
   local ch = file.read(source)

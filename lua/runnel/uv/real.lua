@@ -3,6 +3,7 @@
 
 local package = package
 local core = require "runnel.core"
+local raise = core.internal.raise
 
 core.internal.descriptors.reserve() -- before luv opens descriptors
 
@@ -16,24 +17,23 @@ local current_driver = core.internal.current_driver
 local real = { luv = luv }
 
 -- Raises an error if a driver is set that does not run luv's loop. One that does says so with the field `luv = true`.
-local function check_driver(what, level)
+local function check_driver(what)
   local set = current_driver()
   if not set or set.luv then return end
   local name = "another driver"
   for module, value in pairs(package.loaded) do
     if rawequal(value, set) then name = module:gsub("^runnel%.driver%.", "") end
   end
-  error(("%s needs the driver luv, and %s is set: call rn.driver(require \"runnel.driver.luv\") or, to have both, "
-    .. "let that driver's wait(ms) run luv's loop, too, and set its field luv = true"):format(what, name), level)
+  raise(("%s needs the driver luv, and %s is set: call rn.driver(require \"runnel.driver.luv\") or, to have both, "
+    .. "let that driver's wait(ms) run luv's loop, too, and set its field luv = true"):format(what, name))
 end
 
 ---Raises an error if luv's loop cannot deliver events.
 ---@param what string the name of the function that needs it
----@param level integer of error, as if this function raised it
-function real.check(what, level) check_driver(what .. ": runnel.uv", level + 1) end
+function real.check(what) check_driver(what .. ": runnel.uv") end
 
 -- Requiring this module sets the driver, unless one is set already.
-check_driver("runnel.uv", 0)
+check_driver("runnel.uv")
 if not current_driver() then core.driver(driver) end
 
 return real

@@ -9,6 +9,7 @@ local sign = require "runnel.internal.sign"
 local spawn = require("runnel.uv.process").spawn
 local spawn_options = require("runnel.uv.spawn").OPTIONS
 local timed_out = require "runnel.internal.timed_out"
+local raise = core.internal.raise
 
 local alts_index = core.internal.alts_index
 local describe, is_descriptor = check.describe, descriptor.is_descriptor
@@ -90,7 +91,8 @@ local run = {}
 local function check_wait()
   local ok, err = pcall(core.yield)
   if ok then return end
-  if type(err) == "string" and err:find "^yield would" then error("run" .. err:sub(6), 3) end
+  local why = type(err) == "string" and err:match "yield( would .*)"
+  if why then raise("run" .. why) end
   error(err, 0) -- the go block has been cancelled
 end
 
@@ -156,9 +158,7 @@ function run.run(options, ...)
   check.alone((...), "run")
   check_wait()
   local ok, process = core.internal.held(start, options)
-  if not ok then -- with the position in this file, if spawn has raised it for its caller
-    error("run: " .. tostring(process):gsub("^[^\n]-:%d+: spawn: ", ""):gsub("^spawn: ", ""), 2)
-  end
+  if not ok then raise("run: " .. guard.text(process):gsub("^spawn: ", "")) end
   local p <close> = process
   if p.streams.stdin then p.streams.stdin.tells_source_error = true end
   local alarm <close> = guard.alarm(options.timeout)

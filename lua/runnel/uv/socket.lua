@@ -8,6 +8,7 @@ local handshakes = require "runnel.uv.handshakes"
 local loop = require "runnel.uv.loop"
 local names = require "runnel.uv.hostnames"
 local timed_out = require "runnel.internal.timed_out"
+local raise = core.internal.raise
 
 local uv = loop.uv
 local chan = core.chan
@@ -26,16 +27,16 @@ local LONGEST_PATH = loop.sysname == "Linux" and 107 or 103
 local function check_place(host, port, what)
   if type(host) ~= "string" or host == "" then
     local got = host == "" and '""' or check.article(host)
-    error(("%s: a host, or the path of a Unix socket, expected, got %s"):format(what, got), 3)
+    raise(("%s: a host, or the path of a Unix socket, expected, got %s"):format(what, got))
   end
-  check.no_zero(host, what .. (port and ": the host" or ": the path"), 4)
+  check.no_zero(host, what .. (port and ": the host" or ": the path"))
   if port ~= nil and (math.type(port) ~= "integer" or port < 0 or port > 65535) then
-    error(("%s: port: an integer from 0 to 65535 expected, or nothing for a Unix socket, got %s")
-      :format(what, tostring(port)), 3)
+    raise(("%s: port: an integer from 0 to 65535 expected, or nothing for a Unix socket, got %s")
+      :format(what, tostring(port)))
   end
   -- A port that is missing by mistake, as in tonumber(arg[1]), must not make a Unix socket of that name.
   if port == nil and (host == "localhost" or host:find "^%d+%.%d+%.%d+%.%d+$" or host:find "^%x*:[%x:.]+$") then
-    error(("%s: port: an integer from 0 to 65535 expected, got nothing; the Unix socket is ./%s"):format(what, host), 3)
+    raise(("%s: port: an integer from 0 to 65535 expected, got nothing; the Unix socket is ./%s"):format(what, host))
   end
 end
 
@@ -121,7 +122,7 @@ function socket.connect(host, port, opts)
   check.options(opts, { timeout = true, tls = true }, "connect")
   local ms = opts and opts.timeout
   if ms ~= nil and (type(ms) ~= "number" or ms < 0 or ms ~= ms) then
-    error("connect: timeout: a number of ms expected, got " .. tostring(ms), 2)
+    raise("connect: timeout: a number of ms expected, got " .. tostring(ms))
   end
   loop.check "connect"
   local tls, context = opts and opts.tls, nil
@@ -285,11 +286,11 @@ local function handshakes_of(opts)
   local ms, failed = opts and opts.timeout, opts and opts.failed
   local tls = opts and opts.tls
   if tls then
-    local context, err = connection.context("server", tls, "listen", 3)
+    local context, err = connection.context("server", tls, "listen")
     return context and handshakes.new(context, ms, failed), err
   end
   if ms or failed then
-    error(("listen: %s is for connections with TLS (option tls)"):format(ms and "timeout" or "failed"), 3)
+    raise(("listen: %s is for connections with TLS (option tls)"):format(ms and "timeout" or "failed"))
   end
 end
 
@@ -305,7 +306,7 @@ function socket.listen(host, port, opts)
   check_place(host, port, "listen")
   check.options(opts, LISTEN_OPTIONS, "listen")
   local mode = opts and opts.mode
-  if mode and port then error("listen: mode is for the path of a Unix socket, and there is a port", 2) end
+  if mode and port then raise("listen: mode is for the path of a Unix socket, and there is a port") end
   loop.check "listen"
   local tls, problem = handshakes_of(opts)
   if problem then return nil, problem end

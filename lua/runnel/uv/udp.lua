@@ -8,6 +8,7 @@ local check = require "runnel.internal.check"
 local loop = require "runnel.uv.loop"
 local names = require "runnel.uv.hostnames"
 local sign = require "runnel.internal.sign"
+local raise = core.internal.raise
 
 local uv = loop.uv
 
@@ -40,11 +41,11 @@ local function family_of(address) return address:find(":", 1, true) and "inet6" 
 
 local function check_place(host, port, what)
   if type(host) ~= "string" or host == "" then
-    error(("%s: a host expected, got %s"):format(what, host == "" and '""' or check.article(host)), 3)
+    raise(("%s: a host expected, got %s"):format(what, host == "" and '""' or check.article(host)))
   end
-  check.no_zero(host, what .. ": the host", 4)
+  check.no_zero(host, what .. ": the host")
   if math.type(port) ~= "integer" or port < 1 or port > 65535 then
-    error(("%s: port: an integer from 1 to 65535 expected, got %s"):format(what, check.describe(port)), 3)
+    raise(("%s: port: an integer from 1 to 65535 expected, got %s"):format(what, check.describe(port)))
   end
 end
 
@@ -123,7 +124,7 @@ function Udp:send(data, host, port)
   sign.own(self, "sock", "send")
   check.string(data, "a string", "send")
   if host ~= nil or not self.peer then check_place(host, port, "send") end
-  if host and self.peer then error("send: the socket is connected to " .. self.peer .. ": leave the address out", 2) end
+  if host and self.peer then raise("send: the socket is connected to " .. self.peer .. ": leave the address out") end
   local late = take_late(self)
   if late then return false, late end
   local address, err
@@ -164,11 +165,11 @@ end
 -- ---- multicast ----
 
 local function set_membership(self, group, interface, how)
-  check.string(group, "the address of a group", how, 4)
-  check.no_zero(group, how .. ": the group", 4)
+  check.string(group, "the address of a group", how)
+  check.no_zero(group, how .. ": the group")
   if interface ~= nil then
-    check.string(interface, "an address of this machine", how .. ": interface", 4)
-    check.no_zero(interface, how .. ": the interface", 4)
+    check.string(interface, "an address of this machine", how .. ": interface")
+    check.no_zero(interface, how .. ": the interface")
   end
   local ok, err = call(self, group, "set_membership", group, interface, how)
   return ok ~= nil, err
@@ -181,8 +182,7 @@ end
 ---@return string? err
 function Udp:join(group, interface)
   sign.own(self, "sock", "join")
-  local ok, err = set_membership(self, group, interface, "join")
-  return ok, err -- no tail call: it would hide the caller's line
+  return set_membership(self, group, interface, "join")
 end
 
 ---Leaves a group.
@@ -192,8 +192,7 @@ end
 ---@return string? err
 function Udp:leave(group, interface)
   sign.own(self, "sock", "leave")
-  local ok, err = set_membership(self, group, interface, "leave")
-  return ok, err -- no tail call: it would hide the caller's line
+  return set_membership(self, group, interface, "leave")
 end
 
 -- ---- the rest ----
@@ -256,10 +255,10 @@ function udp.udp(opts)
   opts = opts or {}
   local host, port = opts.host or "0.0.0.0", opts.port or 0
   if type(host) ~= "string" or host == "" then
-    error("udp: host: an address or a name expected, got " .. check.describe(host), 2)
+    raise("udp: host: an address or a name expected, got " .. check.describe(host))
   end
   check.no_zero(host, "udp: the host")
-  if port > 65535 then error("udp: port: an integer from 0 to 65535 expected, got " .. port, 2) end
+  if port > 65535 then raise("udp: port: an integer from 0 to 65535 expected, got " .. port) end
   loop.check "udp"
   local list, err = { host }, nil
   if not is_address(host) then list, err = names.look_up(host) end

@@ -8,6 +8,7 @@ local secure = require "runnel.uv.secure"
 local sign = require "runnel.internal.sign"
 local stream = require "runnel.uv.uv_stream"
 local timed_out = require "runnel.internal.timed_out"
+local raise = require("runnel.core").internal.raise
 
 ---@class runnel.uv.Connection: runnel.uv.Stream
 ---@field host? string the host to which it was made
@@ -69,16 +70,14 @@ end
 
 -- ---- TLS ----
 
----The context of an option `tls`. Wrong options are an error at the line that has called the caller of this function.
+---The context of an option `tls`. Wrong options are an error.
 ---@param kind "server"|"client"
 ---@param value any
 ---@param what string the function, for messages
----@param level? integer of the line for errors, if it is another one: 2 is the caller of this function
 ---@return runnel.tls.Context? context
 ---@return string? err
-function connection.context(kind, value, what, level)
-  local context, err = require("runnel.internal.tls_options").of(kind, value, what .. ": tls", level or 2)
-  return context, err
+function connection.context(kind, value, what)
+  return require("runnel.internal.tls_options").of(kind, value, what .. ": tls")
 end
 
 ---Does the TLS handshake on a connection; closes the connection if that fails. Parks.
@@ -138,7 +137,7 @@ function Connection:start_tls(tls, opts)
   local ms = opts and opts.timeout
   local is_server = type(tls) == "userdata" and require("runnel.tls").kind(tls) == "server"
   local context, err = connection.context(is_server and "server" or "client", tls, "start_tls")
-  if self.session and not self.is_tunnel then error("start_tls: the connection has TLS already", 2) end
+  if self.session and not self.is_tunnel then raise("start_tls: the connection has TLS already") end
   if not self.handle then return false, self.ended end
   if context then err = self:suspend() end
   local alarm <close>, conn = guard.alarm(ms), nil

@@ -6,6 +6,7 @@ local guard = require "runnel.internal.guard"
 local loop = require "runnel.uv.loop"
 local sign = require "runnel.internal.sign"
 local internal = core.internal
+local raise = internal.raise
 
 local chan, alts = core.chan, internal.moving.alts
 local fail, pass_on = internal.fail, internal.pass_on
@@ -70,7 +71,7 @@ function Writing:write(data)
   sign.own(self, "conn", "write")
   if type(data) ~= "string" then
     if type(data) ~= "number" then
-      error(("write: a string expected, got %s"):format(data == nil and "nothing" or "a " .. type(data)), 2)
+      raise(("write: a string expected, got %s"):format(data == nil and "nothing" or "a " .. type(data)))
     end
     data = tostring(data)
   end

@@ -16,6 +16,7 @@ local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
 local taking = require "runnel.workers.taking"
 local time_limit = require "runnel.internal.time_limit"
+local raise = core.internal.raise
 
 local sleep, put = core.sleep, core.internal.moving.put
 local set_off = core.internal.worker.set_off
@@ -168,8 +169,8 @@ local CALLS = { job = true, send = true, turn = true, gate = true, main = true }
 -- Raises in a put by a go block of a call that has ended: the order has no place for the value any more.
 local function check_call(worker, call, is_older)
   if worker.call == call and CALLS[worker.pool:state_of(worker)] and not is_older then return end
-  error(("put: the value was not put: %s has ended; let it wait for the go blocks that put, as by rn.scope")
-    :format(worker.pool.timed), 5)
+  raise(("put: the value was not put: %s has ended; let it wait for the go blocks that put, as by rn.scope")
+    :format(worker.pool.timed))
 end
 
 ---A go block other than the worker's own is about to put. While calls still share a put function, the age of the go

@@ -167,11 +167,11 @@ end
 ---@return string? err
 ---@return integer? status
 function forms.read(req, opts, request)
-  check.options(opts, OPTIONS, "form", 4)
+  check.options(opts, OPTIONS, "form")
   opts = opts or {}
   local read_form = READERS[kind_of(req)]
   if not read_form then return nil, "the request is no form", 415 end
-  local next_piece = request.reader(req, "form", 3)
+  local next_piece = request.reader(req, "form")
   local function read()
     local piece, why = next_piece()
     if why ~= nil then error(why, 0) end

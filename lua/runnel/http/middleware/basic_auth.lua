@@ -3,6 +3,7 @@
 local base64 = require "runnel.internal.base64"
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
+local raise = core.internal.raise
 
 ---@class runnel.http.basic_auth
 local auth = {}
@@ -47,8 +48,8 @@ end
 local function check_users(users)
   for name, password in pairs(users) do
     if type(name) ~= "string" or name:find ":" or type(password) ~= "string" or password == "" then
-      error(("basic_auth: names without colons, and passwords, expected, as in { ann = \"secret\" }; got the name %s")
-        :format(check.describe(name)), 3)
+      raise(("basic_auth: names without colons, and passwords, expected, as in { ann = \"secret\" }; got the name %s")
+        :format(check.describe(name)))
     end
   end
 end
@@ -65,8 +66,8 @@ function auth.basic_auth(f, users, opts)
   check.options(opts, OPTIONS, "basic_auth")
   local realm = opts and opts.realm or "restricted"
   if type(realm) ~= "string" or realm:find '[^ !#-[%]^-~]' then
-    error("basic_auth: realm: a string of ASCII characters without quotes and backslashes expected, got "
-      .. check.describe(realm), 2)
+    raise("basic_auth: realm: a string of ASCII characters without quotes and backslashes expected, got "
+      .. check.describe(realm))
   end
   local is_function = check.is_callable(users) and not core.is_chan(users)
   if not is_function then

@@ -11,6 +11,7 @@ local json = require "runnel.json"
 local need = require "runnel.internal.need"
 local refusal = require "runnel.http.refusal"
 local request = require "runnel.http.request"
+local raise = core.internal.raise
 
 local lib = need("runnel.http.curl", "libcurl, zlib and their headers, on Debian libcurl4-openssl-dev and zlib1g-dev")
 local put_while_open = core.internal.moving.put_while_open
@@ -186,7 +187,7 @@ function compress.compress(f, opts)
   check.options(opts, OPTIONS, "compress")
   opts = opts or {}
   if opts.level and opts.level > 9 then
-    error(("compress: level: an integer from 1 to 9 expected, got %d"):format(opts.level), 2)
+    raise(("compress: level: an integer from 1 to 9 expected, got %d"):format(opts.level))
   end
   local self = { f = f, level = opts.level or LEVEL, min = opts.min or MIN, max = opts.max or MAX,
     secrets = opts.secrets }

@@ -3,6 +3,7 @@
 local check = require "runnel.internal.check"
 local headers_of = require "runnel.http.middleware.headers"
 local token = require "runnel.http.token"
+local raise = require("runnel.core").internal.raise
 
 ---@class runnel.http.cors
 local cors = {}
@@ -23,7 +24,7 @@ local OPTIONS = { allow_credentials = kinds.boolean, allow_headers = kinds.table
 local function joined(list, what)
   for _, name in ipairs(list or {}) do
     if not token.is(name) then
-      error(("cors: %s: a list of names expected, got %s"):format(what, check.describe(name)), 3)
+      raise(("cors: %s: a list of names expected, got %s"):format(what, check.describe(name)))
     end
   end
   return list and #list > 0 and table.concat(list, ", ") or nil
@@ -33,8 +34,8 @@ local function set_of(origins)
   local set = {}
   for _, origin in ipairs(origins) do
     if type(origin) ~= "string" or not origin:find "^%l[%w+.-]*://[^/%s]+$" then
-      error("cors: origins: a list such as { \"https://example.org\" }, without paths, expected, got "
-        .. check.describe(origin), 3)
+      raise("cors: origins: a list such as { \"https://example.org\" }, without paths, expected, got "
+        .. check.describe(origin))
     end
     set[origin] = true
   end
@@ -83,12 +84,11 @@ function cors.cors(f, opts)
   check.options(opts, OPTIONS, "cors")
   local origins = opts and opts.origins
   if origins ~= "*" and type(origins) ~= "table" then
-    error("cors: origins: a list such as { \"https://example.org\" }, or \"*\", expected, got "
-      .. check.article(origins), 2)
+    raise("cors: origins: a list such as { \"https://example.org\" }, or \"*\", expected, got "
+      .. check.article(origins))
   end
   if origins == "*" and opts.allow_credentials then
-    error("cors: allow_credentials: not with origins = \"*\", since any page could then act for the user; name them",
-      2)
+    raise("cors: allow_credentials: not with origins = \"*\", since any page could then act for the user; name them")
   end
   local self = { f = f, all = origins == "*", origins = origins ~= "*" and set_of(origins) or nil,
     credentials = opts.allow_credentials, methods = joined(opts.methods, "methods"),

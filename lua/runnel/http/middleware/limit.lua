@@ -3,6 +3,7 @@
 local os = os
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local raise = core.internal.raise
 
 local report = core.internal.report
 
@@ -103,10 +104,10 @@ function limit.limit(f, n, ms, opts)
   local bucket = opts and opts.bucket
   local is_bucket, update = pcall(function() return bucket.update end)
   if bucket ~= nil and not (is_bucket and check.is_callable(update)) then
-    error("limit: bucket: what store:kv or conn:kv has returned expected, got " .. check.article(bucket), 2)
+    raise("limit: bucket: what store:kv or conn:kv has returned expected, got " .. check.article(bucket))
   end
   if bucket and (ms < 1000 or ms % 1000 ~= 0) then
-    error(("limit: ms: whole seconds expected, since processes share no finer clock, got %s"):format(ms), 2)
+    raise(("limit: ms: whole seconds expected, since processes share no finer clock, got %s"):format(ms))
   end
   local self = { f = f, n = n, ms = ms, bucket = bucket, key = opts and opts.key or client_of,
     count = bucket and count_there or count_here, counts = {}, window = nil, clients = 0, bytes = 0 }

@@ -7,6 +7,7 @@ local refusal = require "runnel.http.refusal"
 local request = require "runnel.http.request"
 local time_limit = require "runnel.internal.time_limit"
 local timed_out = require "runnel.internal.timed_out"
+local raise = core.internal.raise
 
 ---@class runnel.http.within
 local within = {}
@@ -57,9 +58,7 @@ end
 function within.within(f, opts)
   check.callable(f, "within: f")
   check.options(opts, OPTIONS, "within")
-  if not opts or next(opts) == nil then
-    error("within: a limit expected, as in { max = 65536, timeout = 5000 }", 2)
-  end
+  if not opts or next(opts) == nil then raise("within: a limit expected, as in { max = 65536, timeout = 5000 }") end
   local self = { f = f, max = opts.max,
     limit = opts.timeout and time_limit.new("the request had no answer", opts.timeout) }
   return function(req) return handle(self, req) end

@@ -16,6 +16,7 @@ local timed_out = require "runnel.internal.timed_out"
 local lib = need("runnel.websocket.core", "zlib and its headers, on Debian zlib1g-dev")
 
 local internal = core.internal
+local raise = internal.raise
 local chan, sleep, after, offer = core.chan, core.sleep, core.after, core.methods.offer
 local alts, put_while_open = internal.moving.alts, internal.moving.put_while_open
 local PRIORITY = { priority = true }
@@ -308,7 +309,7 @@ function Connection:write(message)
   sign.own(self, "conn", "write")
   if self.ended then return false, self.ended end
   local frame, more = frame_of(self, message)
-  if not frame then error("write: " .. more, 2) end
+  if not frame then raise("write: " .. more) end
   return self.transport:send(frame, more)
 end
 
@@ -367,12 +368,11 @@ function Connection:close(code, reason)
   sign.own(self, "conn", "close")
   if code == nil then code = NORMAL end
   if math.type(code) ~= "integer" or not lib.is_code(code) then
-    error(("close: a code from 1000 to 1014 except 1004 to 1006, or from 3000 to 4999, expected, got %s"):format(
-      check.describe(code)), 2)
+    raise(("close: a code from 1000 to 1014 except 1004 to 1006, or from 3000 to 4999, expected, got %s"):format(
+      check.describe(code)))
   end
   if reason ~= nil and (type(reason) ~= "string" or #reason > MOST_OF_REASON or not utf8.len(reason)) then
-    error(("close: reason: at most %d bytes of UTF-8 expected, got %s"):format(MOST_OF_REASON,
-      check.describe(reason)), 2)
+    raise(("close: reason: at most %d bytes of UTF-8 expected, got %s"):format(MOST_OF_REASON, check.describe(reason)))
   end
   if self.ended then return end
   stop_writing(self, "it is closed")

@@ -3,6 +3,7 @@
 local check = require "runnel.internal.check"
 local decimal = require "runnel.internal.decimal"
 local token = require "runnel.http.token"
+local raise = require("runnel.core").internal.raise
 
 local options = {}
 
@@ -36,16 +37,16 @@ local OWN = {
   ["sec-websocket-protocol"] = true, ["sec-websocket-extensions"] = true,
 }
 
-local function header_list(headers, what, level)
+local function header_list(headers, what)
   local list = {}
   for name, value in pairs(headers) do
     if not token.is(name) then
-      error(("%s: headers: the name of a header expected, got %s"):format(what, check.describe(name)), level)
+      raise(("%s: headers: the name of a header expected, got %s"):format(what, check.describe(name)))
     elseif OWN[name:lower()] then
-      error(("%s: headers: %s is set by the handshake itself"):format(what, name), level)
+      raise(("%s: headers: %s is set by the handshake itself"):format(what, name))
     elseif type(value) ~= "string" and type(value) ~= "number" or tostring(value):find "[\r\n\0]" then
-      error(("%s: headers: %s: a string without line breaks and zero bytes expected, got %s"):format(what, name,
-        check.describe(value)), level)
+      raise(("%s: headers: %s: a string without line breaks and zero bytes expected, got %s"):format(what, name,
+        check.describe(value)))
     end
     list[#list + 1] = { name = name, value = decimal.exact(value) }
   end
@@ -58,16 +59,14 @@ end
 ---@param expected string what it is a list of
 ---@param is_right fun(value: any): boolean
 ---@param what string the function and the option
----@param level integer of the line for errors
-function options.check_list(list, expected, is_right, what, level)
+function options.check_list(list, expected, is_right, what)
   if list == nil then return end
   if type(list) ~= "table" then
-    error(("%s: a list of %s expected, got %s"):format(what, expected, check.article(list)), level)
+    raise(("%s: a list of %s expected, got %s"):format(what, expected, check.article(list)))
   end
   for i = 1, #list do
     if not is_right(list[i]) then
-      error(("%s: element %d: one of the %s expected, got %s"):format(what, i, expected, check.describe(list[i])),
-        level)
+      raise(("%s: element %d: one of the %s expected, got %s"):format(what, i, expected, check.describe(list[i])))
     end
   end
 end
@@ -75,17 +74,15 @@ end
 ---Checks the options that both ends have.
 ---@param opts table
 ---@param what string the function that was called
----@param level integer of the line for errors, as seen from the caller
 ---@return runnel.http.WebSocketSettings
-function options.read(opts, what, level)
-  level = level + 1
+function options.read(opts, what)
   local max, ping = opts.max, opts.ping
-  if max == math.huge then max = 1 << 53 elseif max ~= nil then check.integer(max, 1, what .. ": max", level + 1) end
-  if ping then check.ms(ping, 1, what .. ": ping", level + 1) end
-  options.check_list(opts.protocols, "names of subprotocols", token.is, what .. ": protocols", level + 1)
+  if max == math.huge then max = 1 << 53 elseif max ~= nil then check.integer(max, 1, what .. ": max") end
+  if ping then check.ms(ping, 1, what .. ": ping") end
+  options.check_list(opts.protocols, "names of subprotocols", token.is, what .. ": protocols")
   return {
     max = max or 1 << 20, ping = ping == nil and 20000 or ping, deflate = opts.deflate or false,
-    protocols = opts.protocols or {}, headers = header_list(opts.headers or {}, what, level + 1),
+    protocols = opts.protocols or {}, headers = header_list(opts.headers or {}, what),
   }
 end
 

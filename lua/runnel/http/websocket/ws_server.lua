@@ -6,6 +6,7 @@ local connection = require "runnel.http.websocket.ws_connection"
 local guard = require "runnel.internal.guard"
 local handshake = require "runnel.http.websocket.handshake"
 local options = require "runnel.http.websocket.ws_options"
+local raise = core.internal.raise
 
 local OPTIONS = { origins = true, keep = check.kinds.boolean }
 for name, kind in pairs(options.KNOWN) do OPTIONS[name] = kind end
@@ -14,13 +15,13 @@ local function is_origin(value)
   return type(value) == "string" and (value == "*" or value:find "^%a[%w+.-]*://[^/]+$" ~= nil)
 end
 
--- Checks the options; returns them, and the settings. `level`: as seen from the caller.
-local function read_options(opts, level)
-  check.options(opts, OPTIONS, "websocket", level + 2)
+-- Checks the options; returns them, and the settings.
+local function read_options(opts)
+  check.options(opts, OPTIONS, "websocket")
   opts = opts or {}
   options.check_list(opts.origins, "origins such as \"https://example.org\", or \"*\" for any,", is_origin,
-    "websocket: origins", level + 2)
-  return opts, options.read(opts, "websocket", level + 1)
+    "websocket: origins")
+  return opts, options.read(opts, "websocket")
 end
 
 local DEFAULT <const> = { http = ":80$", https = ":443$" }
@@ -166,7 +167,7 @@ local function answer(req, settings, upgrade)
   end
   for _, header in ipairs(settings.headers) do list[#list + 1], list[#list + 2] = header.name, header.value end
   local ok, wrong = pcall(upgrade, req, list)
-  if not ok then error("websocket: " .. tostring(wrong):gsub("^.-upgrade: ", ""), 4) end
+  if not ok then raise("websocket: " .. tostring(wrong):gsub("^.-upgrade: ", "")) end
   return protocol, bits
 end
 
@@ -182,8 +183,8 @@ local server = {}
 ---@return table<string, string>? headers
 function server.accept(req, opts, upgrade)
   local settings
-  opts, settings = read_options(opts, 3)
-  if req.socket then error("websocket: this request has a WebSocket already", 3) end
+  opts, settings = read_options(opts)
+  if req.socket then raise("websocket: this request has a WebSocket already") end
   do
     local why, status, refusal = refuse(req, req.headers, opts.origins)
     if why then return nil, why, status, refusal end

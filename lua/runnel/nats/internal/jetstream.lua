@@ -3,10 +3,12 @@
 
 local core = require "runnel.core"
 local decimal = require "runnel.internal.decimal"
+local guard = require "runnel.internal.guard"
 local json = require "runnel.json"
 local timed_out = require "runnel.internal.timed_out"
 local keepers = require "runnel.queue.keeper"
 local patience = require "runnel.nats.internal.patience"
+local raise = require("runnel.internal.check").raise
 
 local jetstream = {}
 
@@ -199,13 +201,12 @@ local function new_id(conn)
 end
 
 -- The request of one try. An error for a wrong argument is raised again at the program's line.
-local function try(conn, subject, value, ms, opts, level)
+local function try(conn, subject, value, ms, opts)
   opts.timeout = ms
   local ok, message, err = pcall(conn.request, conn, subject, value, opts)
   if ok then return message, err end
   if type(message) ~= "string" or keepers.is_cancelled(message) then error(message, 0) end
-  message = message:gsub("^[^:\n]+:%d+: ", ""):gsub("^request: ", "put: ")
-  error(message, level + 1)
+  raise((guard.text(message):gsub("^request: ", "put: ")))
 end
 
 -- Codes that pass when an operator has made room.
@@ -235,8 +236,8 @@ end
 ---@param conn runnel.nats.Connection
 ---@param subject string
 ---@param value any
----@param opts { id?: string, timeout: number, encoding?: string, headers?: table, stream: string, level: integer }
----stream: which one has to store it; level: of the program's line, for errors
+---@param opts { id?: string, timeout: number, encoding?: string, headers?: table, stream: string }
+---stream: which one has to store it
 ---@return integer? sequence, string|boolean|nil err_or_is_duplicate
 ---@return integer? code
 function jetstream.store(conn, subject, value, opts)
@@ -246,7 +247,7 @@ function jetstream.store(conn, subject, value, opts)
   local deadline, wait, is_uncertain = core.now() + opts.timeout, patience.store_first, false
   while true do
     local left = deadline - core.now()
-    local message, err = try(conn, subject, value, math.max(1, math.min(wait, left)), with, opts.level)
+    local message, err = try(conn, subject, value, math.max(1, math.min(wait, left)), with)
     wait = math.min(2 * wait, patience.store_most)
     local code
     if message then

@@ -3,6 +3,7 @@
 local io, os = io, os
 local check = require "runnel.internal.check"
 local values = require "runnel.queue.encodings"
+local raise = check.raise
 
 local options = {}
 
@@ -87,7 +88,7 @@ local function complaint(url)
 end
 
 -- A list of URLs from a URL, several with commas between them, or a list. `what` names where the URL is from.
-local function servers(url, what, level)
+local function servers(url, what)
   local list, has_secrets = {}, false
   if type(url) == "string" then
     for one in url:gmatch "[^,]+" do list[#list + 1] = one end
@@ -96,7 +97,7 @@ local function servers(url, what, level)
   else
     list[1] = url
   end
-  if #list == 0 then error(what .. ": a URL expected, or a list of them, got an empty one", level + 1) end
+  if #list == 0 then raise(what .. ": a URL expected, or a list of them, got an empty one") end
   for _, one in ipairs(list) do has_secrets = has_secrets or type(one) == "string" and one:find "@" ~= nil end
   for i, one in ipairs(list) do
     local wrong = complaint(one)
@@ -104,22 +105,22 @@ local function servers(url, what, level)
       local shown = check.describe(type(one) == "string" and options.without_secrets(one) or one)
       -- A comma in a password has split one URL: this may be a part of the password.
       if has_secrets and not (type(one) == "string" and one:find "@") then shown = ("server %d"):format(i) end
-      error(("%s: %s: %s"):format(what, wrong, shown), level + 1)
+      raise(("%s: %s: %s"):format(what, wrong, shown))
     end
   end
   return list
 end
 
 -- A part of the credentials, which the error does not show.
-local function decoded(text, what, level)
+local function decoded(text, what)
   local plain = text:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end)
-  check.no_zero(plain, what .. ": the user, password or token of the URL", level + 1)
+  check.no_zero(plain, what .. ": the user, password or token of the URL")
   return plain
 end
 
 -- Removes the credentials from the URLs: libnats does not decode %-escapes, and shows URLs. URLs with different users
 -- stay as they are, decoded.
-local function take_users(settings, what, level)
+local function take_users(settings, what)
   local list, first, are_same = settings.servers, nil, true
   for _, url in ipairs(list) do
     local _, user = parts_of(url)
@@ -129,7 +130,7 @@ local function take_users(settings, what, level)
     end
   end
   if not first then return end
-  local function plain(text) return (decoded(text, what, level + 3)) end
+  local function plain(text) return decoded(text, what) end
   for i, url in ipairs(list) do
     local scheme, user, host = parts_of(url)
     if are_same then
@@ -138,7 +139,7 @@ local function take_users(settings, what, level)
       local name, password = user:match "^([^:]*):?(.*)$"
       name, password = plain(name), plain(password)
       if name:find "[:/@]" or password:find "[/@]" then
-        error(what .. ": of servers with different users, names and passwords cannot have : / and @", level + 1)
+        raise(what .. ": of servers with different users, names and passwords cannot have : / and @")
       end
       list[i] = scheme .. plain(user) .. "@" .. host
     end
@@ -153,33 +154,32 @@ end
 
 local function is_pem(value) return value:find("-----BEGIN", 1, true) ~= nil end
 
-local function check_file(path, what, level)
+local function check_file(path, what)
   local file <close>, why = io.open(path)
-  if not file then error(("%s: %s"):format(what, why), level + 1) end
+  if not file then raise(("%s: %s"):format(what, why)) end
   return file:read "a"
 end
 
 -- Sets an option from the program or the environment.
-local function set(settings, key, value, what, level)
+local function set(settings, key, value, what)
   local of_tls = key:match "^tls: (.*)"
   local ok, expected = (of_tls and TLS[of_tls] or KNOWN[key])(value)
   if not ok then
-    error(("%s: %s expected, got %s"):format(what, expected, SECRET[key] and "another" or check.describe(value)),
-      level + 1)
+    raise(("%s: %s expected, got %s"):format(what, expected, SECRET[key] and "another" or check.describe(value)))
   end
-  if type(value) == "string" then check.no_zero(value, what, level + 2) end
-  if FILES[key] or PEM[of_tls] and not is_pem(value) then check_file(value, what, level + 1) end
+  if type(value) == "string" then check.no_zero(value, what) end
+  if FILES[key] or PEM[of_tls] and not is_pem(value) then check_file(value, what) end
   settings[key] = value
 end
 
 -- Sets the option `tls` of the program.
-local function set_tls(settings, opts, level)
+local function set_tls(settings, opts)
   if type(opts) ~= "table" then return end
   settings.tls = true
   for key, value in pairs(opts) do
     local what = "connect: tls: " .. tostring(key)
-    if not TLS[key] then error("connect: tls: " .. check.unknown(key, TLS), level) end
-    set(settings, "tls: " .. key, value, what, level)
+    if not TLS[key] then raise("connect: tls: " .. check.unknown(key, TLS)) end
+    set(settings, "tls: " .. key, value, what)
   end
 end
 
@@ -190,8 +190,8 @@ local function settle_tls(settings)
   if ca and is_pem(ca) then settings["tls: ca"], settings["tls: ca text"] = nil, ca end
   if cert and (is_pem(cert) or is_pem(key)) then
     settings["tls: cert"], settings["tls: key"] = nil, nil
-    settings["tls: cert text"] = is_pem(cert) and cert or check_file(cert, "connect: tls: cert", 1)
-    settings["tls: key text"] = is_pem(key) and key or check_file(key, "connect: tls: key", 1)
+    settings["tls: cert text"] = is_pem(cert) and cert or check_file(cert, "connect: tls: cert")
+    settings["tls: key text"] = is_pem(key) and key or check_file(key, "connect: tls: key")
   else
     settings["tls: key"] = key
   end
@@ -202,12 +202,12 @@ local function settle_tls(settings)
 end
 
 -- Fills in options from the environment that the program has not set. Returns the URL.
-local function read_environment(settings, level)
+local function read_environment(settings)
   for _, key in ipairs(ENVIRONMENT) do
     local variable = PREFIX .. key:upper():gsub(": ", "_")
     local value = os.getenv(variable)
     if value and value ~= "" and settings[key] == nil then
-      set(settings, key, value, "connect: " .. variable, level + 1)
+      set(settings, key, value, "connect: " .. variable)
     end
   end
   local url = os.getenv(PREFIX .. "URL")
@@ -217,32 +217,31 @@ end
 ---Checks the arguments of nats.connect, and converts them for the C module.
 ---@param url any
 ---@param opts any
----@param level integer the level of the function that was called by the program: 2 is this function's caller
 ---@return table settings, string encoding
-function options.read(url, opts, level)
+function options.read(url, opts)
   local settings, encoding = {}, "raw"
   if opts == nil then opts = {} end
-  if type(opts) ~= "table" then error("connect: a table of options expected, got a " .. type(opts), level) end
+  if type(opts) ~= "table" then raise("connect: a table of options expected, got a " .. type(opts)) end
   for key, value in pairs(opts) do
     if key == "encoding" then
-      encoding = values.check(value, "connect", level)
+      encoding = values.check(value, "connect")
     elseif not KNOWN[key] then
-      error("connect: " .. check.unknown(key, KNOWN) .. ", encoding", level)
+      raise("connect: " .. check.unknown(key, KNOWN) .. ", encoding")
     else
-      set(settings, key, value, "connect: " .. key, level)
+      set(settings, key, value, "connect: " .. key)
     end
   end
-  set_tls(settings, opts.tls, level + 1)
+  set_tls(settings, opts.tls)
   local what = "connect"
   if url == nil then
-    url = read_environment(settings, level)
+    url = read_environment(settings)
     if url then what = "connect: " .. PREFIX .. "URL" end
   end
-  settings.servers = servers(url or "nats://127.0.0.1:4222", what, level)
-  take_users(settings, what, level)
+  settings.servers = servers(url or "nats://127.0.0.1:4222", what)
+  take_users(settings, what)
   for key, other in pairs(NEEDS) do
     if settings[key] ~= nil and settings[other] == nil then
-      error(("connect: the option %s needs %s as well"):format(key, other), level)
+      raise(("connect: the option %s needs %s as well"):format(key, other))
     end
   end
   settle_tls(settings)

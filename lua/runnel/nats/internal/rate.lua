@@ -23,7 +23,7 @@ Rate.__index = Rate
 function Rate:wait()
   while true do
     local sequence, err, code = jetstream.store(self.conn, self.config.subjects[1], "", {
-      timeout = patience.rate_answer, encoding = "raw", stream = self.config.name, level = 2,
+      timeout = patience.rate_answer, encoding = "raw", stream = self.config.name,
     })
     if sequence then return end
     if self.conn.has_ended then error(err, 0) end

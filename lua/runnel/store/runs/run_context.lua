@@ -7,6 +7,7 @@ local sign = require "runnel.internal.sign"
 local table_of = require "runnel.store.runs.run_table"
 local timed_out = require "runnel.internal.timed_out"
 local waits = require "runnel.store.runs.run_waits"
+local raise = core.internal.raise
 
 local random = core.internal.seed -- seeded by a simulation, unlike math.random
 
@@ -35,21 +36,21 @@ local WAIT <const> = { timeout = check.kinds.ms(0) }
 -- What a run waits for, as a list, and the key of the step.
 local function check_ports(what)
   if type(what) ~= "table" or core.is_chan(what) then
-    table_of.check_signal(what, "wait", 4)
+    table_of.check_signal(what, "wait")
     return { what }, what
   end
   local key = {}
   for i, port in ipairs(what) do
-    if not core.is_chan(port) then table_of.check_signal(port, "wait", 4) end
+    if not core.is_chan(port) then table_of.check_signal(port, "wait") end
     key[i] = core.is_chan(port) and "a channel" or port
   end
   for at in pairs(what) do
     if not key[at] then
-      error(("wait: %s is no index of the list of names of signals and of channels (options are a table of their own)")
-        :format(check.describe(at)), 3)
+      raise(("wait: %s is no index of the list of names of signals and of channels (options are a table of their own)")
+        :format(check.describe(at)))
     end
   end
-  if not key[1] then error("wait: a list of names of signals and of channels expected, got an empty table", 3) end
+  if not key[1] then raise("wait: a list of names of signals and of channels expected, got an empty table") end
   return table.move(what, 1, #key, 1, {}), key
 end
 
@@ -105,7 +106,7 @@ end
 function Run:version(name)
   sign.own(self, "run", "version")
   check.string(name, "the name of a change", "version")
-  if name == "" or name:find "[%c%[]" then error("version: a name without [ and control characters expected", 2) end
+  if name == "" or name:find "[%c%[]" then raise("version: a name without [ and control characters expected") end
   return self.steps:version(name)
 end
 

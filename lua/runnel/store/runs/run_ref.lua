@@ -3,6 +3,7 @@
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local decimal = require "runnel.internal.decimal"
+local guard = require "runnel.internal.guard"
 local look = require "runnel.store.runs.run_look"
 local results = require "runnel.store.runs.run_results"
 local sign = require "runnel.internal.sign"
@@ -12,6 +13,7 @@ local table_of = require "runnel.store.runs.run_table"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.store.values"
 local waits = require "runnel.store.runs.run_waits"
+local raise = core.internal.raise
 
 local run_ref = {}
 
@@ -38,14 +40,12 @@ Ref.__index = Ref
 ---@field failures integer how many tries have failed in a row
 ---@field parent? { name: string, id: string|number } the run that has started it
 
----Checks the id of a run. An error is at the line that has called the caller.
+---Checks the id of a run.
 ---@param id any
 ---@param what string
 function run_ref.check_id(id, what)
   local is_right = type(id) == "string" and id ~= "" or type(id) == "number" and id == id
-  if not is_right then
-    error(("%s: an id expected, a string or a number, got %s"):format(what, check.describe(id)), 3)
-  end
+  if not is_right then raise(("%s: an id expected, a string or a number, got %s"):format(what, check.describe(id))) end
 end
 
 ---@param store runnel.store.Store
@@ -74,7 +74,7 @@ local function transact(self, f)
   local ok, result, err = pcall(self.store.db.transaction, self.store.db, f)
   if ok then return result, err end
   if core.internal.is_cancelled(result) then error(result, 0) end
-  return nil, self.store.is_closed and "the store is closed" or tostring(result)
+  return nil, self.store.is_closed and "the store is closed" or guard.text(result)
 end
 
 local function missing(self) return ("there is no run %s"):format(self.scope) end
@@ -171,10 +171,10 @@ end
 ---@return true? sent, string? err the run has ended, or there is none
 function Ref:signal(name, value)
   sign.own(self, "r", "signal")
-  table_of.check_signal(name, "signal", 3)
+  table_of.check_signal(name, "signal")
   if value == nil then value = true end
   local form, data = values.encode(value, "the value")
-  if not form then error("signal: " .. data, 2) end
+  if not form then raise("signal: " .. data) end
   return step_of(self, "signal", name, function() return signal(self, name, form, data) end)
 end
 

@@ -7,6 +7,7 @@ local sink = require "runnel.store.sink"
 local steps = require "runnel.store.steps"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.store.values"
+local raise = require("runnel.core").internal.raise
 
 local run_table = {}
 
@@ -64,10 +65,9 @@ end
 ---Checks the name of a signal.
 ---@param name any
 ---@param what string
----@param level integer of the line for an error
-function run_table.check_signal(name, what, level)
-  check.string(name, "the name of a signal", what, level + 1)
-  if name:find "^%c" or name == "" then error(what .. ": the name of a signal is a text, and not empty", level) end
+function run_table.check_signal(name, what)
+  check.string(name, "the name of a signal", what)
+  if name:find "^%c" or name == "" then raise(what .. ": the name of a signal is a text, and not empty") end
 end
 
 -- ---- starting ----

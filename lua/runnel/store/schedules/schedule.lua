@@ -17,6 +17,7 @@ local values = require "runnel.store.values"
 local zones = require "runnel.store.schedules.zone"
 
 local internal = core.internal
+local raise = internal.raise
 local kinds = check.kinds
 
 -- How often it looks whether another process has changed the schedule, or somebody has set the clock, and how long it
@@ -298,21 +299,21 @@ insert into runnel_schedule(name, cron, every, zone, missed, last, made, overlap
     every = excluded.every, zone = excluded.zone, last = case
       when cron is excluded.cron and every is excluded.every and zone = excluded.zone then last else excluded.last end]]
 
--- Checks what the program says about the times. Errors are at the line that has called the caller.
+-- Checks what the program says about the times.
 local function check_times(when, opts)
   if not when and not opts.every then
-    error('schedule: when? five fields expected, as "0 3 * * *", or the option every', 3)
+    raise('schedule: when? five fields expected, as "0 3 * * *", or the option every')
   elseif when and opts.every then
-    error("schedule: five fields, or the option every, expected, got both", 3)
+    raise("schedule: five fields, or the option every, expected, got both")
   elseif opts.every and opts.zone ~= nil then
-    error("schedule: zone: it is for five fields, and this schedule has the option every", 3)
+    raise("schedule: zone: it is for five fields, and this schedule has the option every")
   end
-  if opts.zone ~= nil then check.string(opts.zone, "the name of a time zone", "schedule: zone", 4) end
+  if opts.zone ~= nil then check.string(opts.zone, "the name of a time zone", "schedule: zone") end
   local _, problem = plan_of { cron = when, every = opts.every, zone = opts.zone or "UTC" }
-  if problem then error("schedule: " .. problem, 3) end
+  if problem then raise("schedule: " .. problem) end
 end
 
--- The runs of a schedule. An error is at the program's line.
+-- The runs of a schedule.
 local function runs_of(store, name, f, opts)
   local given = {}
   for option, value in pairs(opts) do
@@ -321,7 +322,7 @@ local function runs_of(store, name, f, opts)
   local ok, of = pcall(runs.runs, store, name, f, given)
   if ok then return of end
   guard.raise_cancelled(of)
-  internal.raise((tostring(of):gsub("^[^\n]-runs: ", "schedule: ")))
+  internal.raise((guard.text(of):gsub("^runs: ", "schedule: ")))
 end
 
 -- The schedule of a name, which another program may have made.
@@ -347,7 +348,7 @@ end
 ---@param f? fun(run: runnel.store.RunContext, time: integer): any
 ---@return runnel.store.Schedule? schedule, string? err
 function schedule.schedule(store, name, when, opts, f)
-  names.check_stage(name, "schedule", 3)
+  names.check_stage(name, "schedule")
   if type(when) ~= "string" then when, opts, f = nil, when, opts end
   if f == nil and check.is_callable(opts) then opts, f = nil, opts end
   if when == nil and opts == nil and f == nil then return find(store, name) end
@@ -364,7 +365,7 @@ function schedule.schedule(store, name, when, opts, f)
     opts.zone or "UTC", opts.missed or "once", time_of(store, row), store:time(), opts.overlap or "allow")
   if not ok then
     self.runs:stop()
-    error("schedule: " .. err, 2)
+    raise("schedule: " .. err)
   end
   store:ring("schedule " .. name)
   if not f then return self end
