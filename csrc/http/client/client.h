@@ -111,7 +111,7 @@ typedef struct Transfer {
   struct Cookies *cookies;     /* with a hold; or NULL */
   curl_mime *mime;             /* a multipart body, owned; or NULL */
   curl_off_t max;              /* bytes of the body, at most */
-  int64_t timeout;             /* ms for the whole of it; 0: no limit */
+  int64_t timeout;             /* ms for the whole of it, below 2^31; 0: no limit */
   bool is_stream;              /* the body is taken in pieces; no limit if `max` is 0 */
   bool wants_certificates;     /* those of the server */
   bool wants_hints;            /* the headers of responses of status 103 */

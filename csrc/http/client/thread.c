@@ -151,10 +151,10 @@ static void apply_limit(Loop *loop) {
 
 /* How many connections are kept. */
 static long kept_connections(void) {
-  struct rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return KEPT_CONNECTIONS;
+  struct rlimit limit = {0};
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
   rlim_t most = limit.rlim_cur / DESCRIPTORS_EACH;
-  return most < 1 ? 1 : most < KEPT_CONNECTIONS ? (long)most : KEPT_CONNECTIONS;
+  return most < KEPT_CONNECTIONS ? (long)most : KEPT_CONNECTIONS;
 }
 
 static void make_multi(Loop *loop) {
@@ -247,7 +247,7 @@ static void begin_transfer(Loop *loop, Transfer *t) {
   loop->is_used = true;
   int64_t now = clock_ms();
   if (!loop->active.first) loop->look = now + LOOK_MS;
-  t->deadline = t->timeout > 0 && t->timeout < INT64_MAX - now - LATE_MS ? now + t->timeout + LATE_MS : INT64_MAX;
+  t->deadline = t->timeout > 0 ? now + t->timeout + LATE_MS : INT64_MAX;
   if (t->deadline < loop->late) loop->late = t->deadline;
   if (loop->multi && curl_multi_add_handle(loop->multi, t->easy) == CURLM_OK) list_append(&loop->active, &t->active);
   else end_transfer(t, CURLE_OUT_OF_MEMORY);

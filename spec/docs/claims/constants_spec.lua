@@ -51,7 +51,7 @@ describe("the documents say of limits", function()
     claim(words, function() assert.is_truthy(pages.read(path):find(constant, 1, true), path .. ": " .. constant) end)
   end
 
-  claim("The exceptions are in 32 lines, which `tests/conditions.lua` lists", function()
-    assert.equal(32, #dofile "tests/conditions.lua")
+  claim("The exceptions are in 33 lines, which `tests/conditions.lua` lists", function()
+    assert.equal(33, #dofile "tests/conditions.lua")
   end)
 end)
