@@ -190,8 +190,8 @@ describe("the documents say of pipelines", function()
     end)
   end)
 
-  claim("When `to` is closed, no further value is taken and no job is started. The jobs that run finish, and their "
-    .. "results are dropped.", function()
+  claim("When `to` is closed, no further value is taken, and no job is started but for a value that was taken just "
+    .. "before. The jobs that run finish, and their results are dropped.", function()
     sim.run(function()
       local started, ended = 0, 0
       local to = rn.pipeline_async(2, rn.chan(), function(_, result)
