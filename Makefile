@@ -97,9 +97,9 @@ HOST_OBJECTS    = $(HOST_SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
 HOST_MODULES    = $(BUILD)/obj/$(if $(BYTECODE),compiled_)modules.o $(BUILD)/obj/host_modules.o
 HOST_LINKED     = $(filter-out $(BUILD)/obj/modules.o,$(LIB_OBJECTS)) $(HOST_MODULES)
 HOST_LUA_FILES  = $(sort $(wildcard lua/runnel/host/*.lua))
-HOST_CPPFLAGS   = -D_GNU_SOURCE -D_DARWIN_C_SOURCE -DRUNNEL_LIB='"$(LIB)"' $(if $(EDIT),-DRUNNEL_EDITOR)
+HOST_CPPFLAGS   = -D_GNU_SOURCE -D_DARWIN_C_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
 $(HOST_OBJECTS): CPPFLAGS += $(HOST_CPPFLAGS)
-HOST_KIND       = $(BUILD)/obj/host/for-$(subst /,-,$(LIB))-$(if $(EDIT),with,without)-editor
+HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 
 # With coverage, counts also what processes run that end themselves (tests/counts.c).
 COUNTS = $(if $(findstring --coverage,$(CFLAGS)),$(BUILD)/tests/counts.o)
@@ -264,9 +264,9 @@ $(BUILD)/host_modules.c: $(HOST_LUA_FILES) $(DOCUMENTS) scripts/embed.lua $(COMP
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)
-$(HOST_KIND): # the host is built again after libedit was installed or removed, and for another LIB
+$(HOST_KIND): # the host is built again after libedit was installed or removed
 	@mkdir -p $(@D)
-	@rm -f $(@D)/for-*
+	@rm -f $(@D)/*-editor
 	@touch $@
 
 $(BUILD)/bin/runnel: $(HOST_OBJECTS) $(HOST_LINKED) $(COUNTS)

@@ -439,6 +439,7 @@ end
 
 local function outcome(s)
   s.joined = true
+  if s.was_cancelled and s.caller.cancel then s.reason = tell(s.caller) end -- cancelled again: the last reason counts
   if s.results and not s.raises then return { n = 2, true, s.results[1] } end
   local err = s.body_error
   if s.raises then err = s.reason end
@@ -503,6 +504,8 @@ local function resumed_in_scope(m, s, results)
     time_is_up(m, s)
     return join(m, s)
   end
+  if s.was_cancelled then s.reason = reason end
+  s.was_cancelled = s.was_cancelled or not s.raises
   fail_scope(s, reason)
   cancel_all(m, s, reason)
   return join(m, s)
