@@ -110,8 +110,8 @@ static int open_file(const char *path, const char *database) {
   if (fd >= 0 || errno != ENOENT) return fd;
   fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd >= 0) adopt(fd, database);
-  else if (errno == EEXIST) /* another process has just made it; or it is a link to a file that does not exist */
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  /* Another process has just made it; or it is a link to a file that does not exist. */
+  else if (errno == EEXIST) fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   return fd;
 }
 
