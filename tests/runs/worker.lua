@@ -17,7 +17,7 @@ local record = recorder.open(log)
 rn.on_error(function(err, _, where) io.stderr:write(where, ": ", tostring(err), "\n") end)
 
 local store = require("runnel.store").open(path, { busy_timeout = 60000 })
-local keys, busy = assert(store.db:locks(path .. "-keys")), {}
+local keys, busy = assert(store.db:locks(path .. "-keys", path)), {}
 
 if fault == "stolen" then store.locks = { try = function() return true end, release = function() end } end
 
