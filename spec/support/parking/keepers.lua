@@ -133,8 +133,8 @@ end
 
 -- ---- queues ----
 
-for name, arguments in pairs { pause = { 10 }, resume = { 10 }, change = { { tries = 3 } }, delete = {}, get = { 1 },
-  list = {}, cancel = { 1 } } do
+for name, arguments in pairs { pause = { 10 }, change = { { ack_wait = 9e3 } }, delete = {}, get = { 1 },
+  list = {}, cancel = { 1 }, resume = { 10 } } do
   add("queues queue:" .. name, function(conn, call)
     stream_of(conn)
     local stage <close> = assert(conn:stage("s", 1, tostring, nil, { name = "name" }))
