@@ -101,7 +101,8 @@ static void adopt(int fd, const char *path) {
   struct stat database;
   if (stat(path, &database) != 0) return;
   (void)fchmod(fd, database.st_mode & 0777);
-  if (geteuid() == 0 && fchown(fd, database.st_uid, database.st_gid) != 0) return; /* the next open says so */
+  if (geteuid() == 0 && fchown(fd, database.st_uid, database.st_gid) != 0)
+    return; /* another user gets an error when it opens the file */
 }
 
 /* Opens the file of a database's locks, and makes it if it does not exist. Returns -1 and sets errno if it cannot. */
@@ -115,7 +116,8 @@ static int open_file(const char *path, const char *database) {
   return fd;
 }
 
-/* lib.locks(path, database) -> locks; or nil and the problem. The paths are that of their file, and of the database's. */
+/* lib.locks(path, database) -> locks; or nil and the problem. `path` is the file of the locks, `database` the file of the
+   database, whose owner and permissions a new file of locks gets. */
 int locks_new(lua_State *L) {
   const char *path = luaL_checkstring(L, 1), *database = luaL_checkstring(L, 2), *problem = NULL;
   Locks *locks = (Locks *)handle_new(L, &locks_type, sizeof *locks, 0);

@@ -101,7 +101,8 @@ local function drain_all(self)
       self.members[list[i].owner] = nil
     end
   until #list == 0
-  -- What was cut off ends now, as with a line in a log. Some go blocks could go on for ever, so the turns are few.
+  -- What the drain has cut off ends in these turns: an event stream gets its line in http.log, for instance. The turns
+  -- are few, since other go blocks may go on for ever.
   for _ = 1, LAST_TURNS do core.yield() end
   self.is_draining = false
   end_program(self)

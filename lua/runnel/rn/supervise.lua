@@ -135,7 +135,6 @@ end
 function Child:returned(...)
   local ok, value, err = guard.tried(...)
   if ok then ok, value, err = guard.try(outlive, value, err) end
-  self.is_running = false
   unless_failed(self, ok, value, err)
 end
 

@@ -51,7 +51,7 @@ local function with_tx(keeper, f, has_results)
       if outcome[2] ~= nil then raise_if_nil(outcome[1], outcome[2]) end -- nothing is committed
       local changed, err = keeper:store_results(tx, message, results_of(outcome, has_results))
       if not changed then error(err, 0) end
-      if changed == 0 then hand_back(NOT_OWN:format(message.sequence)) end -- whoever has it does the same
+      if changed == 0 then hand_back(NOT_OWN:format(message.sequence)) end -- it is the work of another process now
     end)
     message.is_stored = true
     return table.unpack(outcome, 1, outcome.n)
