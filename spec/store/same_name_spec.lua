@@ -90,6 +90,17 @@ describe("stages, workers and sources of one name in one program", function()
     assert.same({ { seq = 2 }, { seq = 3 } }, store.db:rows "select seq from runnel_delivery order by seq")
   end))
 
+  it("get what a source has claimed while it was closed", in_time(10, function(store)
+    local first = assert(store:source("numbers", { name = "s", buffer = 2 }))
+    first:take():ack()
+    rn.yield()
+    first:close()
+    rn.sleep(1000)
+    assert.same({}, store.db:rows "select seq from runnel_delivery where holder is not null")
+    local second = assert(store:source("numbers", { name = "s" }))
+    for i = 2, 10 do assert.equal(i, second:take().value) end
+  end))
+
   it("roll back the transaction of a message that another one has got", in_time(1, function(store)
     store.db:exec "create table effects(v)"
     local calls = 0

@@ -41,7 +41,9 @@ local function named(store, stream, opts)
   local of, problem = reader.open({
     consumer = consumer, acks = opts.ack or "explicit",
     room = function() return buffer - #waiting end,
-    take = function(message) waiting:offer(message) end,
+    take = function(message) -- it fails when the channel was closed while messages were claimed
+      if not waiting:offer(message) and messages.answer(message) then consumer:back(message) end
+    end,
     over = function(reason)
       guard.close(out, "source: " .. internal.error_text(reason))
       waiting:close()
