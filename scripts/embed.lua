@@ -2,6 +2,7 @@
 -- Module with the name ARRAY (csrc/librunnel/modules.h). HEADER is what the C file includes. A FILE below lua/ is the
 -- module that `require` would find there; one elsewhere is a module by its own name. With --bare the modules have no
 -- comments. With --compiled they are bytecode, of the Lua that runs this, with all that messages and tracebacks need.
+-- Their chunk names begin with "=", so that no file of a program has the same one, such as its own runnel/job.lua.
 -- lua embed.lua --text FILE...: prints the modules without comments, each as the byte 1, its name, a line feed and its
 -- code.
 local bare = (arg[1] == "--bare" or arg[1] == "--text") and require "scripts.bare_lua"
@@ -15,7 +16,7 @@ local function read(file_name)
   local code = file:read "a"
   if bare then code = bare(code) end
   local path = file_name:match "^lua/(.*)$" or file_name:match "[^/]*$"
-  if is_compiled then code = string.dump(assert(load(code, "@" .. path, "t"))) end
+  if is_compiled then code = string.dump(assert(load(code, "=" .. path, "t"))) end
   return code, path, (path:gsub("%.lua$", ""):gsub("/init$", ""):gsub("/", "."))
 end
 
@@ -43,7 +44,7 @@ local entries = {}
 for i = 3, #arg do
   local code, path, module = read(arg[i])
   print(("static const unsigned char module_%d[] = {\n%s\n};\n"):format(i, elements(code)))
-  entries[#entries + 1] = ('  {"%s", "@%s", module_%d, sizeof module_%d},'):format(module, path, i, i)
+  entries[#entries + 1] = ('  {"%s", "=%s", module_%d, sizeof module_%d},'):format(module, path, i, i)
 end
 
 print(("const Module %s[] = {"):format(name))

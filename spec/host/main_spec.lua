@@ -1,3 +1,4 @@
+local lfs = require "lfs"
 local process = require "spec.support.process"
 
 local runnel = process.runnel
@@ -50,6 +51,15 @@ describe("runnel, the executable", function()
     local here = described(runnel)
     assert.is_true(#here > 20, #here)
     assert.same(described(os.getenv "LUA" or "lua5.4"), here)
+  end)
+
+  it("does not take a program for one of its modules that has the name, or is in a folder, of the library", function()
+    local own <close> = process.directory()
+    assert.is_true(lfs.mkdir(own.path .. "/runnel"))
+    for _, name in ipairs { "runnel.lua", "runnel/job.lua" } do
+      own:write(name, "local rn = require 'runnel'\nprint(pcall(function() rn.pmap(0) end))")
+      assert.matches("^false\t" .. name .. ":2: pmap: n: ", process.run(own.path, runnel .. " " .. name).out)
+    end
   end)
 
   describe("takes the arguments of lua5.4:", function()

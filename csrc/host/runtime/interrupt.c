@@ -54,10 +54,10 @@ static bool has_caught(lua_State *L, lua_Debug *ar) {
 
 /* Whether the caller of the function that has called the hook belongs to the library. */
 static bool is_of_library(lua_State *L) {
-  static const char folder[] = "runnel/";
+  static const char folder[] = "=runnel/"; /* in the chunk names of the modules inside (scripts/embed.lua) */
   lua_Debug caller;
   return lua_getstack(L, 1, &caller) && lua_getinfo(L, "S", &caller) &&
-         strncmp(caller.short_src, folder, sizeof folder - 1) == 0;
+         strncmp(caller.source, folder, sizeof folder - 1) == 0;
 }
 
 /* The hook of the main thread after a second Ctrl-C at the prompt has raised its error: what the program catches is
