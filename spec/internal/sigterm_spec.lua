@@ -302,6 +302,24 @@ describe("SIGTERM", function()
     end
   end)
 
+  it("drains what begins while it lets that end", function()
+    for _, turns in ipairs { 2, 10, 17 } do
+      local program = up(process.runnel, ([[
+        local first = flow()
+        first:start()
+        rn.go(function()
+          first:wait()
+          for _ = 1, %d do rn.yield() end
+          flow():wait()
+          say "the second one has ended"
+        end)
+      ]]):format(turns))
+      program:signal "TERM"
+      assert.equal(0, program:wait(), program:output())
+      assert.matches("the second one has ended\n", program:output())
+    end
+  end)
+
   it("ends a program at once with drain_on_term = false, and by a second one", function()
     for _, host in ipairs(HOSTS) do
       local program = up(host[2], "server(nil, { drain_on_term = false })")

@@ -91,8 +91,9 @@ local function drain_one(owner, one) one.drain(owner) end
 local begin_draining
 
 local function drain_all(self)
+  local list = next_members(self)
   repeat
-    local list, blocks = next_members(self), {}
+    local blocks = {}
     for i, entry in ipairs(list) do
       blocks[i] = internal.trace.hide(internal.started(core.go(drain_one, entry.owner, entry.one), "SIGTERM"))
     end
@@ -100,10 +101,14 @@ local function drain_all(self)
       internal.join(block)
       self.members[list[i].owner] = nil
     end
+    list = next_members(self)
+    if #list == 0 then
+      -- What the drain has cut off ends in these turns: an event stream gets its line in http.log, for instance. The
+      -- turns are few, since other go blocks may go on for ever. What begins meanwhile is drained, too.
+      for _ = 1, LAST_TURNS do core.yield() end
+      list = next_members(self)
+    end
   until #list == 0
-  -- What the drain has cut off ends in these turns: an event stream gets its line in http.log, for instance. The turns
-  -- are few, since other go blocks may go on for ever.
-  for _ = 1, LAST_TURNS do core.yield() end
   self.is_draining = false
   end_program(self)
   local waiters = self.waiters
