@@ -439,8 +439,8 @@ static void end_late(Loop *loop) {
     Transfer *t = CONTAINER_OF(link, Transfer, active);
     next = list_next(&loop->active, link);
     if (t->deadline <= now) {
-      (void)snprintf(t->error, sizeof t->error, "Operation timed out after %lld ms without a free connection",
-                     (long long)t->timeout);
+      (void)snprintf(t->error, sizeof t->error, "Operation timed out after %lld milliseconds%s", (long long)t->timeout,
+                     t->requests ? "" : ", before the request was sent");
       finish_transfer(loop, t, CURLE_OPERATION_TIMEDOUT);
     } else if (t->deadline < loop->late) {
       loop->late = t->deadline;
