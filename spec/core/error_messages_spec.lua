@@ -242,6 +242,12 @@ local jobs = rn.chan(rn.priority_buffer(10))
 jobs:put(1)
 jobs:put "urgent"]], line = 4,
     says = "priority_buffer: `<` cannot compare a string with a number; .* rn.priority_buffer%(n, less%)" },
+  { "has others put values there that have no order", [[
+local jobs = rn.chan(rn.priority_buffer(10))
+jobs:put(1)
+rn.onto_chan(jobs, { "urgent" })
+rn.sleep(1)
+assert(jobs:list())]], line = 4, says = "priority_buffer: `<` cannot compare a string with a number" },
 }
 
 describe("a program that", function()

@@ -2,6 +2,7 @@
 
 local check = require "runnel.internal.check"
 local class = require "runnel.internal.class"
+local internal = require("runnel.core").internal
 
 local PriorityBuffer = {}
 PriorityBuffer.__name = "priority_buffer"
@@ -55,15 +56,14 @@ local function has_order(value)
   return meta ~= nil and (type(meta) ~= "table" or meta.__lt ~= nil)
 end
 
--- The level of the line that called put, take, ...: these call `add` or `remove`, in a protected call, and `before`.
-local OPERATION = 6
-
 -- The default of `less`.
 local function less_than(a, b)
   local kind = type(a)
   if (kind ~= type(b) or kind ~= "number" and kind ~= "string") and not (has_order(a) or has_order(b)) then
-    error(("priority_buffer: `<` cannot compare %s with %s; give it a function that can: "
-      .. "rn.priority_buffer(n, less)"):format(check.article(a), check.article(b)), OPERATION)
+    local _, origin = internal.origin "priority_buffer" -- the line that called put, take, rn.pipe, ...
+    error(("%spriority_buffer: `<` cannot compare %s with %s; give it a function that can: "
+      .. "rn.priority_buffer(n, less)"):format(origin and origin:match " at (.*)$" .. ": " or "",
+      check.article(a), check.article(b)), 0)
   end
   return a < b
 end

@@ -174,8 +174,8 @@ describe("the documents say of pipelines", function()
     end)
   end)
 
-  claim("Closing the channel of results cancels the jobs that run, without waiting until they have ended; no further value "
-    .. "is taken.", function()
+  claim("Closing the channel of results cancels the jobs that run, without waiting until they have ended; no further "
+    .. "value is taken.", function()
     sim.run(function()
       local from = rn.to_chan(numbers(10))
       local started, ended = 0, 0
