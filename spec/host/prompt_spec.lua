@@ -170,6 +170,7 @@ describe("the prompt #slow", function()
         term:enter "print(i) end"
         term:expect "\n1 2 3 *\n%[4%]> for i = 1, 2 do\n *>>  *print%(i%) end\n1\n2\n%[5%]>$"
         term:enter "for i = 1, 3 do io.write(i, ' ') end"
+        term:expect "\n1 2 3 *\n%[6%]>$"
         term:press "C-d"
         term:expect "\n1 2 3 *\n%[6%]>[%s]*%[ended 0%]"
       end

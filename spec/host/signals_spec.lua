@@ -17,6 +17,11 @@ describe("a signal that the executable handles, too,", function()
       local rn, uv, luv = require "runnel", require "runnel.uv", require "luv"
       local signal = ...
       local function press() luv.kill(luv.os_getpid(), "sig" .. signal) end
+      local function threads()
+        local folder, n = luv.fs_scandir "/proc/self/task", 0
+        while folder and luv.fs_scandir_next(folder) do n = n + 1 end
+        return n
+      end
     ]] .. text)
     return process.run(dir.path, ("%s %s script.lua %s"):format(runnel, options or "", signal))
   end
@@ -71,8 +76,8 @@ describe("a signal that the executable handles, too,", function()
     for _, close in ipairs {
       CLOSE,
       "rn.thread(function() require('runnel.uv').signal('int'):close() end):take()\n",
-      "rn.thread(function() local ch = require('runnel.uv').signal 'int' "
-        .. "require('runnel').go(function() ch:take() end) end):take() rn.sleep(50)\n",
+      "local before = threads() rn.thread(function() local ch = require('runnel.uv').signal 'int' "
+        .. "require('runnel').go(function() ch:take() end) end):take() while threads() > before do rn.sleep(1) end\n",
     } do
       local result = run("int", close .. WAIT)
       assert.matches("^[^\n]*interrupted!\n", result.err)

@@ -797,7 +797,7 @@ describe("the client of runnel.http", function()
     it("sends garbage for chunks, for a length, or for all", function()
       fails("[Cc]hunk", answering "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzzz\r\n")
       for _, coding in ipairs { "gzip, chunked", "gzip" } do
-        fails(("the Transfer%%-Encoding %q, of which only chunked is understood$"):format(coding),
+        fails("Transfer%-Encoding.*gzip", -- newer libcurls refuse it themselves
           answering(("HTTP/1.1 200 OK\r\nTransfer-Encoding: %s\r\n\r\n3\r\nabc\r\n0\r\n\r\n"):format(coding)))
       end
       fails("Content%-Length", answering "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n")

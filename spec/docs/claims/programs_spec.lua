@@ -72,7 +72,7 @@ describe("the documents say of the executable", function()
       local pipe <close> = assert(io.popen(command:format(executable(), dir.path)))
       local found = pipe:read "a":match ": ([%d.]+) MB, with examples/ingest.lua, 1 C module %(runnel.sqlite.core%)"
       if not executable():find "build/bin/runnel$" then return end -- others, as with assertions, are larger
-      assert.is_true(math.abs(said - found) <= 0.4, found)
+      assert.is_true(math.abs(said - found) <= 0.6, found) -- newer releases of Debian make larger ones
     end)
   end
 
