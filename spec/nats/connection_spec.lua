@@ -578,7 +578,7 @@ describe("a connection to NATS", function()
       local closed = other:events()
       closed:close() -- disturbs nobody
       other:on_close(function(err) reason = err end)
-      local asking = rn.go(function() return select(2, other:request("a", "")) end)
+      local asking = rn.go(function() return select(2, other:request("a", "", { timeout = 60000 })) end)
       other:flush()
       victim:kill()
       event_of(events, "closed")
