@@ -188,9 +188,13 @@ describe("a consumer", function()
         until not reply.data.error
         return reply
       end)
-      local info
-      repeat info = consumers.ensure(b, name, "c", { durable_name = "c", ack_policy = "explicit" }) until info
+      local info, err, is_over
+      repeat
+        is_over = made:closed()
+        info, err = consumers.ensure(b, name, "c", { durable_name = "c", ack_policy = "explicit" })
+      until info or is_over
       assert(made:take())
+      assert(info, err)
       assert(b:request(name, "x", { timeout = 20000, encoding = "raw" }))
       local inbox = b:inbox()
       local sub = b:subscribe(inbox, { encoding = "raw" })

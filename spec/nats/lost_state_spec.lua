@@ -13,7 +13,7 @@ if not nats then
   return
 end
 
-describe("a stage whose server has lost what was acknowledged", function()
+describe("a stage whose server has lost what was acknowledged #slow", function()
   local server, conn
 
   before_each(function()
