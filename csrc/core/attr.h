@@ -16,6 +16,7 @@ typedef enum Attr {
   ATTR_GO,         /* on a result channel: the name of its go block */
   ATTR_CANCEL,     /* the error with which that go block was cancelled, which is not reported */
   ATTR_CANCEL_2,   /* the error of another cancel, while the go block's variables were being closed */
+  ATTR_DEADLOCK,   /* the last deadlock of which a simulation has told that go block, its function, by a cancel */
   ATTR_ALSO,       /* on a go block that dies: the last channel that its variables have closed with an error; on that
                       channel: the one before it */
   ATTR_THREAD /* a userdata: the Status of the thread for which that go block receives errors (lua_thread.c); on the

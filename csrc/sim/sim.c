@@ -8,6 +8,7 @@
 #include "blocks/sched.h"
 #include "blocks/timer.h"
 #include "channels/alt.h"
+#include "core/attr.h"
 #include "core/sim_rules.h"
 #include "errors/inspect.h"
 #include "errors/name.h"
@@ -70,6 +71,8 @@ static bool cancel_for_deadlock(lua_State *L, Sched *S, Go *awaited, int at) {
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, raise_deadlock, 1);
   (void)lua_pcall(L, 0, 0, 0);
+  lua_pushvalue(L, -1);
+  attr_set(L, at, ATTR_DEADLOCK);
   bool cancelled = go_cancel(L, S, awaited, at, lua_gettop(L));
   lua_pop(L, 1);
   return cancelled;

@@ -1060,6 +1060,12 @@ function core.internal.close_fed(fed, reason) end
 ---@return boolean
 function core.internal.is_cancelled(err) end
 
+---Whether an error is the last deadlock of which a simulation has told the running go block, its function. It is told
+---as a cancel, for which is_cancelled is true, too.
+---@param err any
+---@return boolean
+function core.internal.is_deadlock(err) end
+
 ---Whether an error is that of Ctrl-C, with its position or without.
 ---@param err any
 ---@return boolean

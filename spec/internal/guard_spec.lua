@@ -1,6 +1,9 @@
+local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
 local missing = require "spec.support.missing"
 local rn = require "runnel"
 local http = require "runnel.http"
+local search = require "spec.support.search"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 local stores = require "runnel.store"
@@ -97,4 +100,29 @@ describe("a function of the user", function()
       for _, one in ipairs(seen) do assert.equal(FAULT, one[1]) end
     end)
   end
+end)
+
+describe("guard.insist", function()
+  it("calls a function again that waits while its go block is cancelled", stage.sim(function()
+    local ch, calls = rn.chan(), 0
+    local block = rn.go(guard.insist, function()
+      calls = calls + 1
+      core.internal.join(ch)
+    end)
+    for _ = 1, 3 do
+      rn.yield()
+      rn.cancel(block, "enough")
+    end
+    rn.yield()
+    assert.is_false(block:closed())
+    ch:close()
+    block:take()
+    assert.equal(4, calls)
+  end))
+
+  it("ends at a deadlock of a simulation's function", function()
+    search.until_enough(function() return true end, function()
+      guard.insist(core.internal.join, rn.chan()) -- raises no livelock: it is not told again and again
+    end)
+  end)
 end)

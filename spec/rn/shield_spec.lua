@@ -122,6 +122,28 @@ describe("shield", function()
     end))
   end)
 
+  it("has ended its function when it raises a deadlock in a simulation's function", function()
+    local has_ended
+    search.finds("^sim.explore: deadlock: ", function() -- the search ends, also if the deadlock is told again and again
+      has_ended = false
+      rn.shield(function()
+        local _ <close> = closing(function() has_ended = true end)
+        rn.chan():take()
+      end)
+    end)
+    assert.is_true(has_ended)
+  end)
+
+  it("does not hide a deadlock of its function from what waits for it in a simulation's function", function()
+    local function waits() rn.shield(function() rn.chan():take() end) end
+    local programs = {
+      function() rn.shield(waits) end, function() rn.go(waits):take() end, function() rn.retry(waits) end,
+      function() rn.scope(waits) end, function() rn.scope(function(s) s:go(waits) end) end,
+      function() rn.supervise { { "waits", waits } } end,
+    }
+    for _, program in ipairs(programs) do search.finds("^sim.explore: deadlock: ", program) end
+  end)
+
   it("cancels its function once its grace is over, and waits for its end", stage.sim(function()
     local seen
     local caller = rn.go(function()

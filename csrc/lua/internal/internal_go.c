@@ -127,6 +127,18 @@ static int internal_is_cancelled(lua_State *L) {
   return 1;
 }
 
+/* is_deadlock(err) -> whether err is the last deadlock of which the simulation has told the running go block, its
+   function. That comes as a cancel, but comes again if nothing changes before the function waits again. */
+static int internal_is_deadlock(lua_State *L) {
+  const Sched *S = sched_self(L);
+  lua_settop(L, 1);
+  if (!S->current) return 0;
+  root_push(L, S->current);
+  attr_push(L, 2, ATTR_DEADLOCK);
+  lua_pushboolean(L, !lua_isnil(L, 1) && lua_rawequal(L, 1, 3));
+  return 1;
+}
+
 /* ---- what one does to another ---- */
 
 /* wake(block): ends the sleep of the go block, or of the caller outside any go block if it is nil. Does nothing if it
@@ -242,6 +254,7 @@ void lua_internal_go_open(lua_State *L) {
       {"has_ended", internal_has_ended},
       {"is_cancellation", internal_is_cancellation},
       {"is_cancelled", internal_is_cancelled},
+      {"is_deadlock", internal_is_deadlock},
       {"is_interrupt", internal_is_interrupt},
       {"join", internal_join},
       {"leaks", internal_leaks},

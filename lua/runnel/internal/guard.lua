@@ -6,6 +6,7 @@ local internal = core.internal
 
 local hide, xpcall, running, traceback = internal.trace.hide, xpcall, coroutine.running, debug.traceback
 local is_cancelled, has_ended, is_closed = internal.is_cancelled, internal.has_ended, core.methods.closed
+local is_deadlock = internal.is_deadlock
 
 local guard = {}
 
@@ -202,12 +203,20 @@ local function reported(what, ok, err, ...)
   return false, err
 end
 
+---Whether a go block that waited, and got this error, was cancelled and may wait again. Not if it is the function of a
+---simulation and there is a deadlock: it would have the same deadlock again, for ever.
+---@param err any
+---@return boolean
+function guard.may_wait_again(err) return is_cancelled(err) and not is_deadlock(err) end
+
+local may_wait_again = guard.may_wait_again
+
 ---Calls a function that waits, and calls it again whenever the go block is cancelled while it waits. Other errors are
 ---dropped. For the end of `<close>` variables.
 ---@param f function
 ---@param ... any its arguments
 function guard.insist(f, ...)
-  repeat local ok, err = pcall(f, ...) until ok or not is_cancelled(err)
+  repeat local ok, err = pcall(f, ...) until ok or not may_wait_again(err)
 end
 
 ---The reason with which a go block that was cancelled is to end: the last one, since the core takes an earlier one for
@@ -221,14 +230,15 @@ function guard.last_reason(reason)
   return reason
 end
 
----Waits until a go block has ended, although the caller was cancelled, and also if it is cancelled again meanwhile.
+---Waits until a go block has ended, although the caller was cancelled, and also if it is cancelled again meanwhile. A
+---deadlock ends the wait.
 ---@param block runnel.Channel<any> the result channel
----@param caller any the go block that waits; nil: none, and a deadlock ends the wait
+---@param caller any the go block that waits; nil: none
 ---@param reason any why the caller was cancelled
 ---@return any reason the last one, which is to be raised
 function guard.join(block, caller, reason)
   local ok, again = pcall(internal.join, block)
-  while caller and not ok and is_cancelled(again) do
+  while caller and not ok and may_wait_again(again) do
     reason = again
     ok, again = pcall(internal.join, block)
   end

@@ -193,7 +193,7 @@ function Limit:call(renew, f, ...)
   if self.ms then self:begin(call) end
   local ok, value, err = pcall(take, call.block)
   if not ok then
-    -- The caller was cancelled, whatever the call does about it; or, outside any go block, there is a deadlock.
+    -- The caller was cancelled, whatever the call does about it; or there is a deadlock.
     cancel(call.block, value)
     error(guard.join(call.block, caller, value), 0)
   end

@@ -360,9 +360,9 @@ function scopes.scope(f, opts)
     local ok, err = pcall(wait, s)
     if not ok then
       s.sleeps = false
-      -- The caller was cancelled; or, outside any go block, there is a deadlock, which cancelling the go blocks may
-      -- end.
-      local is_cancelled = caller and internal.is_cancellation(caller, err)
+      -- The caller was cancelled; or, outside any go block and in a simulation's function, there is a deadlock, which
+      -- cancelling the go blocks may end.
+      local is_cancelled = caller and guard.may_wait_again(err)
       if was_cancelled and is_cancelled then s.reason = err end -- see guard.last_reason
       was_cancelled = was_cancelled or is_cancelled and not s.raises
       fail(s, err)

@@ -65,8 +65,8 @@ function shield.shield(f, opts, ...)
   local waiting <close> = setmetatable({ block = block, timer = false }, Waiting)
   local ok, reason, err = pcall(take, block)
   if ok then return result_of(call, err) end
-  -- The caller was cancelled; or, outside any go block, there is a deadlock.
-  if not caller then core.cancel(block, reason) end
+  -- The caller was cancelled; or, outside any go block and in a simulation's function, there is a deadlock.
+  if not caller or internal.is_deadlock(reason) then core.cancel(block, reason) end
   local grace = opts and opts.grace
   local late = grace and time_limit.error("shield: the function had not ended", grace)
   if grace then waiting.timer = core.after(grace, core.cancel, block, late) end
