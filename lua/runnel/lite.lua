@@ -29,13 +29,26 @@
 
 local co_create, co_resume, co_yield = coroutine.create, coroutine.resume, coroutine.yield
 local co_running, co_status = coroutine.running, coroutine.status
-local co_close, isyieldable = coroutine.close, coroutine.isyieldable
+local isyieldable = coroutine.isyieldable
 local error, getmetatable, next, pcall, select = error, getmetatable, next, pcall, select
 local setmetatable, tostring, type = setmetatable, tostring, type
 local floor, huge, max, min, random = math.floor, math.huge, math.max, math.min, math.random
 local getinfo, getlocal, traceback = debug.getinfo, debug.getlocal, debug.traceback
 local unpack = table.unpack or unpack -- luacheck: ignore 113 143
 local function pack(...) return { n = select("#", ...), ... } end
+
+-- Closes the <close> variables of a coroutine that has died of an error. Returns that error, or one of theirs, which
+-- takes its place.
+local co_close
+do
+local close = coroutine.close
+function co_close(co, err)
+  if not close then return err end
+  local are_closed, other = close(co)
+  if are_closed then return err end
+  return other
+end
+end
 
 local M = {}
 local chan = {} -- the metatable of channels, their methods, and the first values of the fields of a result channel
@@ -846,8 +859,8 @@ local function wait_outside(what, how, ...)
     if ok then raise("%s", why) else error(why, 0) end
   end
   local number, node = 1, world.first
-  while node ~= main do number, node = number + 1, node.next end
-  next_ready(number)
+  while node and node ~= main do number, node = number + 1, node.next end
+  if node then next_ready(number) end
   return ok and main or error(why, 0)
 end
 
@@ -1101,7 +1114,8 @@ local function run_next()
   local go = next_ready()
   local co, f = go.co, nil
   if not co then
-    if go.callback then return call_back(go.callback, go.ch, go[1], go.err) end
+    -- Without one it is the main program, which goes on when the <close> variable that waits now has waited.
+    if not go.f then return go.callback and call_back(go.callback, go.ch, go[1], go.err) end
     co, f = idle[n_idle], go[1]
     if co then idle[n_idle], n_idle = nil, n_idle - 1 end
     if not co or co_status(co) ~= "suspended" then co = co_create(loop) end -- other code may have resumed it
@@ -1131,7 +1145,7 @@ local function run_next()
   end
   local trace = traceback(co)
   world.dying = go
-  if co_close then co_close(co) end -- closes the go block's <close> variables
+  how = co_close(co, how)
   world.dying = nil
   end_block(go, false, nil, how, trace)
 end

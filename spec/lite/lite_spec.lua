@@ -108,6 +108,31 @@ describe("runnel.lite", function()
     end)
   end)
 
+  it("lets the wait of the main program complete while a <close> variable of a dead go block waits", function()
+    local rn = require "runnel.lite"
+    local values, over = rn.chan(), rn.chan()
+    local block = rn.go(function()
+      local _ <close> = setmetatable({}, { __close = function() over:take() end })
+      error("died", 0)
+    end)
+    rn.go(function()
+      values:put "value"
+      rn.yield() -- the main program's turn comes
+      over:put(true)
+    end)
+    assert.equal("value", values:take())
+    assert.same({ nil, "died" }, { block:take() })
+  end)
+
+  it("gives a dead go block the error of a wait that its <close> variable cannot have", function()
+    local rn = require "runnel.lite"
+    local block = rn.go(function()
+      local _ <close> = setmetatable({}, { __close = function() rn.chan():take() end })
+      error("died", 0)
+    end)
+    assert.matches("deadlock: take on chan", select(2, block:take()))
+  end)
+
   it("leaves no waiter behind in a quiet channel", function()
     local lite = require "runnel.lite"
     local quiet, busy = lite.chan(), lite.chan()

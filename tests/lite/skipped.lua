@@ -269,10 +269,6 @@ local REASONS = {
       "cancel from elsewhere finds nothing in one whose coroutine is being closed",
       "cancel of a go block that is dying, which then dies of something else, is no error of its own",
     },
-    ["spec/core/unhandled_spec.lua"] = {
-      "an error with which a go block also closes a channel of the program's, by a variable, is reported where "
-        .. "another error replaces it, and is another one",
-    },
     ["spec/core/go_spec.lua"] = {
       "may replace the error by one of their own, which is reported once",
       "can wait in put, each in its turn",
@@ -280,7 +276,6 @@ local REASONS = {
       "can wait in take from a go block, each in its turn",
       "can wait in sleep, each in its turn",
       "can wait in take, each in its turn",
-      "can replace the error after they have waited",
       "are closed, the rest of them, when one leaves by coroutine.yield",
     },
     ["spec/rn/pmap_spec.lua"] = {
@@ -291,7 +286,6 @@ local REASONS = {
       "ends variables that wait while they are closed",
       "goes on when its caller was cancelled, and cancels again those that clean up",
       "does not come out when an error was first",
-      "raises an error that comes up thereby",
       "again reaches those that clean up",
       "cancels its go blocks, waits for them, and raises the reason",
       "again passes that on",
