@@ -2332,11 +2332,11 @@ local function pipeline(what, is_ordered, n, to, af, from, closes, window, ex_ha
   check(what, "n:n,chan:to,call:af,chan:from,bool:close,call*:ex_handler", n, to, af, from, closes, ex_handler)
   local it = { n = n, window = window or n, to = to, from = from, closes = closes ~= false, is_ordered = is_ordered }
   check_window(what, it.window, n)
-  local function instead(err, trace)
+  local function ask(err, trace)
     local handler, value = ex_handler and spawn(ex_handler, err), nil
     if handler then value, err = handler:take() end
-    if value ~= nil then put_open(to, value)
-    elseif err ~= nil then report(err, handler and handler.trace or trace, "a job of a pipeline") end
+    if value == nil and err ~= nil then report(err, handler and handler.trace or trace, "a job of a pipeline") end
+    return value
   end
   function it.begin(value, result) return spawn(af, value, result) end
   function it.ended(job, ok, _, err, _, trace)
@@ -2348,11 +2348,14 @@ local function pipeline(what, is_ordered, n, to, af, from, closes, window, ex_ha
     elseif ex_handler and not job.result.is_closed then
       close(job.result, err)
     else
-      report(err, trace, "a job of a pipeline")
+      if ex_handler then spawn(ask, err, trace) else ask(err, trace) end -- its value would come after the end
       close(job.result)
     end
   end
-  it.ends_with = instead
+  function it.ends_with(err, trace)
+    local value = ask(err, trace)
+    if value ~= nil then put_open(to, value) end
+  end
   return run_jobs(it)
 end
 ---Calls af(value, result) with each value of a channel, n at a time; what it puts on result comes in order.

@@ -487,7 +487,9 @@ for variant, pipeline_async in pairs(variants) do
             result:close "closed"
             error("raised", 0)
           end, rn.to_chan { 1 }, true, { ex_handler = handles and tell or nil })):take()
-          for _, h in ipairs(stage.heard()) do tell(h.err) end
+          local heard = stage.heard()
+          assert.equal(handles and 0 or 2, #heard)
+          for _, h in ipairs(heard) do tell(h.err) end
           assert.same({ "closed", "raised" }, sorted(told))
         end
       end))
