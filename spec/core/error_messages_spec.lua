@@ -234,6 +234,8 @@ rn.mult(ch):tap(ch)]], line = 3, says = "the mult would feed its own source" },
   { "gives to_chan what ipairs returns", [[
 print(rn.to_chan(ipairs { 1, 2 }):list())]],
     line = 2, says = "to_chan: a list or an iterator function expected, got one that needs .* pass the list itself" },
+  { "gives onto_chan what pairs returns", [[
+rn.onto_chan(rn.chan(), pairs { 1, 2 })]], line = 2, says = "onto_chan: .* pass the list itself" },
   { "gives a pmap what pairs returns", [[
 local texts = rn.pmap(2, tostring, (pairs { 1, 2 }))
 print(texts:list())]], line = 2, says = "pmap: .* pass the list itself" },

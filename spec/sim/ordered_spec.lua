@@ -1,6 +1,7 @@
 -- pairs and next of a simulation: an order that depends on the keys only.
 
 local rn = require "runnel"
+local raises = require "spec.support.raises"
 local sim = require "runnel.sim"
 
 local POOL = { true, false, 1.5, 1, 2, 3, 2 ^ 53, -1, 0, 7, "a", "b", "c", "zz", "", "10", 10, 1e300 }
@@ -103,6 +104,18 @@ describe("in a simulation,", function()
       return found
     end
     assert.same(all(), sim.run(all))
+  end)
+
+  it("what they return is no source of values, as elsewhere", function()
+    local function all()
+      for _, f in ipairs {
+        function() rn.to_chan(pairs { 10, 20 }) end, function() rn.to_chan(pairs {}) end,
+        function() rn.to_chan(next, { 10 }) end, function() rn.pmap(1, tostring, (pairs { 10 })) end,
+        function() rn.onto_chan(rn.chan(), pairs { 10, 20 }) end,
+      } do raises("pass the list itself", f) end
+    end
+    all()
+    sim.run(all)
   end)
 
   it("texts of objects have numbers instead of addresses", function()

@@ -12,8 +12,9 @@ local pass_on = internal.pass_on
 
 local ends = {}
 
----Iterators that cannot be called alone: what is left of `f(pairs(list))` and `f(ipairs(list))`.
-ends.NEED_STATE = { [next] = true, [(ipairs {})] = true }
+---Iterators that cannot be called alone: what is left of `f(pairs(list))` and `f(ipairs(list))`. In a simulation, each
+---pairs has one of its own (runnel.internal.ordered).
+ends.NEED_STATE = setmetatable({ [next] = true, [(ipairs {})] = true }, { __mode = "k" })
 
 ---An iterator over a list, or the iterator itself.
 ---@param source any a list without holes, or an iterator

@@ -3,6 +3,8 @@
 ---not replay elsewhere. For the same reason tostring and string.format number objects instead of showing addresses.
 
 local core = require "runnel.core"
+local ends = require "runnel.internal.ends"
+local need_state = ends.NEED_STATE
 local raise = core.internal.raise
 
 local is_chan, stats_of = core.is_chan, core.methods.stats
@@ -169,7 +171,10 @@ function functions.next(...)
   return step(t, keys, find(self, keys, key))
 end
 
+need_state[functions.next] = true
+
 local function nothing() end
+need_state[nothing] = true
 
 function functions.pairs(...)
   local self, t = running, ...
@@ -182,7 +187,9 @@ function functions.pairs(...)
   if next(t) == nil then return nothing, t, nil end
   local keys = sorted_keys(self, t)
   keys.at = 0
-  return function(_, key) return step(t, keys, key == nil and 0 or find(self, keys, key)) end, t, nil
+  local function step_of(_, key) return step(t, keys, key == nil and 0 or find(self, keys, key)) end
+  need_state[step_of] = true
+  return step_of, t, nil
 end
 
 -- What stands for the address of an object.
