@@ -1,5 +1,6 @@
 -- runnel.store: what is done once, in one process and in several, whatever ends them.
 
+local luv = require "luv"
 local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"
@@ -395,6 +396,20 @@ describe("runnel.store", function()
       assert.equal(0, process.run(dir.path, "chmod 600 work.db && ln -sf nowhere work.db-locks").status)
       store = open() -- through a link to a file that does not exist yet
       assert.equal(0, process.run(dir.path, "rm work.db-locks && test -f nowhere").status)
+    end)
+
+    it("has locks for all of the database's group, whoever of them opens it first", function()
+      store:close()
+      local result = process.run(dir.path, ([[
+        open() { setpriv --reuid $1 --regid $1 --groups 4000 '%s' -e 'require("runnel.store").open "work.db":close()'; }
+        rm -f work.db-* && chmod 770 . && chmod 660 work.db && chgrp 4000 . work.db && open 0 || echo impossible
+        rm work.db-locks; open 4001 && open 4002 && echo both
+        chgrp 4001 work.db-locks; open 4002
+      ]]):format(assert(luv.fs_realpath(process.runnel))))
+      if result.out:find "impossible" then return pending "no other users here" end
+      assert.equal("both\n", result.out)
+      assert.matches("work.db%-locks: Permission denied: all who use the database must be able to write this file; "
+        .. "delete it when no program uses the store\n", result.err)
     end)
 
     it("gets the tables of streams when they are needed, and keeps its results", function()

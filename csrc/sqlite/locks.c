@@ -95,14 +95,16 @@ static bool is_on_network(int fd) {
   return false;
 }
 
-/* Gives a new file the permissions of another one and, as root, its owner, as SQLite does with its own files beside a
-   database. So an operator who opens a database first, as root or with another umask, does not lock its users out. */
+/* Gives a new file the group and the permissions of another one and, as root, its owner, much as SQLite does with its
+   own files beside a database. This one stays when the database is closed, so whoever opens the database first, as root,
+   as one of a group or with another umask, must not lock its other users out. */
 static void adopt(int fd, const char *path) {
   struct stat database;
   if (stat(path, &database) != 0) return;
+  uid_t owner = geteuid() == 0 ? database.st_uid : (uid_t)-1;
+  if (fchown(fd, owner, database.st_gid) != 0)
+    errno = 0; /* a user who is not of the group has other rights to the file */
   (void)fchmod(fd, database.st_mode & 0777);
-  if (geteuid() == 0 && fchown(fd, database.st_uid, database.st_gid) != 0)
-    return; /* another user gets an error when it opens the file */
 }
 
 /* Opens the file of a database's locks, and makes it if it does not exist. Returns -1 and sets errno if it cannot. */
@@ -122,8 +124,13 @@ int locks_new(lua_State *L) {
   const char *path = luaL_checkstring(L, 1), *database = luaL_checkstring(L, 2), *problem = NULL;
   Locks *locks = (Locks *)handle_new(L, &locks_type, sizeof *locks, 0);
   locks->fd = open_file(path, database);
-  if (locks->fd < 0) problem = strerror(errno);
-  else if (is_on_network(locks->fd))
+  if (locks->fd < 0) {
+    bool is_denied = errno == EACCES;
+    problem = strerror(errno);
+    if (is_denied && access(path, F_OK) == 0)
+      problem = "Permission denied: all who use the database must be able to write this file; delete it when no "
+                "program uses the store";
+  } else if (is_on_network(locks->fd))
     problem = "it is on a network file system, where processes of several machines would damage it: use a disk of this "
               "machine, or runnel.nats for several machines";
   if (!problem) return 1;
