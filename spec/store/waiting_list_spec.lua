@@ -86,6 +86,21 @@ describe("the messages that wait in a queue of a store", function()
       assert.equal("sent", r:result())
     end)
 
+  it("are the library's own if they are runs or jobs: no program takes or removes them by their stream", function()
+    store:runs("order", function(run) run:wait "paid" end, { n = 1 }):start "a"
+    store:serve("double", 1, function() end):drain()
+    for name, of in pairs { ["runnel-runs-order"] = "runs", ["runnel-jobs-double"] = "the jobs of a remote stage" } do
+      local problem = (": a name that does not begin with %s expected, got %q, the library's stream of %s")
+        :format(name:match "^runnel%-%l+%-", name, of):gsub("-", "%%-")
+      raises("stream: name" .. problem, function() store:stream(name) end)
+      raises("sink: stream" .. problem, function() store:sink(name) end)
+      raises("source: stream" .. problem, function() store:source(name, { name = "order" }) end)
+      raises("stage: from" .. problem, function() store:stage(name, 1, print, nil, { name = "order" }) end)
+      raises("stage: to" .. problem, function() store:stage("words", 1, print, name) end)
+    end
+    assert.equal(2, #store:queues())
+  end)
+
   it("are found by a text in their values, subjects and ids, however many there are", function()
     local list, ids = {}, {}
     for i = 1, 450 do list[i], ids[i] = { name = "n" .. i }, "id" .. i end

@@ -11,17 +11,18 @@ local jobs = {}
 ---The consumer that the workers of a stage share.
 jobs.CONSUMER = "workers"
 
-local PREFIX <const> = "runnel-jobs-"
-
 ---The work queue of a stage.
 ---@param name string
 ---@return string
-function jobs.stream(name) return PREFIX .. name end
+function jobs.stream(name) return streams.JOBS .. name end
 
 ---The stage of a work queue; nil for another stream.
 ---@param stream string
 ---@return string?
-function jobs.stage_of(stream) return stream:sub(1, #PREFIX) == PREFIX and stream:sub(#PREFIX + 1) or nil end
+function jobs.stage_of(stream)
+  local prefix = streams.JOBS
+  return stream:sub(1, #prefix) == prefix and stream:sub(#prefix + 1) or nil
+end
 
 local SUBMITTERS <const> = "select distinct subject as name from runnel_message where stream = ? union "
   .. "select distinct submitter from runnel_result"
@@ -43,7 +44,7 @@ end
 ---@return boolean? ok, string? err
 function jobs.prepare(store, name)
   local stream = jobs.stream(name)
-  local made, err = streams.stream(store, stream, { subjects = ">", retention = "workqueue" })
+  local made, err = streams.make(store, stream, { subjects = ">", retention = "workqueue" })
   if not made then return nil, err end
   local rows, why = store:attempt("rows", SUBMITTERS, stream)
   if not rows then return nil, why end

@@ -224,7 +224,7 @@ function runs.runs(store, name, f, opts)
     store.registered[name] = f
     return self
   end
-  local made, err = streams.stream(store, table_of.stream(name), { subjects = ">", retention = "workqueue" })
+  local made, err = streams.make(store, table_of.stream(name), { subjects = ">", retention = "workqueue" })
   if not made then raise("runs: " .. err) end
   if not f then return self end
   store.functions[name] = { f = self, is_of_runs = true } -- no function of `once` is the same one

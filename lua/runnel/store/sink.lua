@@ -112,6 +112,7 @@ end, {
 ---@return runnel.Sink? sink, string? err
 function sink.sink(store, name, opts)
   sinks.check(name, opts)
+  streams.refuse_own(name, "sink: stream")
   opts = opts or {}
   local found, err = streams.open(store, name)
   if not found then return nil, "sink: " .. err end

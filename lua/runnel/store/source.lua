@@ -8,6 +8,7 @@ local guard = require "runnel.internal.guard"
 local messages = require "runnel.store.message"
 local problems = require "runnel.store.problems"
 local reader = require "runnel.store.reader"
+local streams = require "runnel.store.stream"
 
 local internal = core.internal
 local chan = core.chan
@@ -131,6 +132,7 @@ end
 ---@return runnel.Channel<runnel.store.Message>? ch, string? err
 function source.source(store, stream, opts)
   opts = arguments.check(stream, opts)
+  streams.refuse_own(stream, "source: stream")
   local ch, err = (opts.name and named or unnamed)(store, stream, opts)
   if not ch then return nil, "source: " .. err end
   return ch

@@ -10,6 +10,7 @@ local rates = require "runnel.store.rate"
 local schema = require "runnel.store.schema"
 local sinks = require "runnel.store.sink"
 local steps = require "runnel.store.steps"
+local streams = require "runnel.store.stream"
 local worker = require "runnel.queue.worker"
 
 local hand_back = require "runnel.queue.hand_back".hand_back
@@ -79,6 +80,8 @@ end
 function stage.stage(store, from, n, f, to, opts)
   local read = arguments.read(from, n, f, to, opts, arguments.OF_STORES)
   opts = read.opts
+  streams.refuse_own(from, "stage: from")
+  if to then streams.refuse_own(to, "stage: to") end
   local out, problem, rate
   if to then
     out, problem = sinks.sink(store, to, { subject = opts.to_subject })

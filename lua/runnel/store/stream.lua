@@ -15,6 +15,22 @@ local raise = require("runnel.core").internal.raise
 
 local stream = {}
 
+---What the names of the streams begin with that the library itself makes: of runs, and of the jobs of remote stages.
+stream.RUNS, stream.JOBS = "runnel-runs-", "runnel-jobs-"
+
+---Raises an error if a program gives the name of such a stream: runs and jobs would never end if programs took, removed
+---or changed their messages.
+---@param name string
+---@param what string the function and the argument, as in "source: stream"
+function stream.refuse_own(name, what)
+  for prefix, of in pairs { [stream.RUNS] = "runs", [stream.JOBS] = "the jobs of a remote stage" } do
+    if name:sub(1, #prefix) == prefix then
+      raise(("%s: a name that does not begin with %s expected, got %q, the library's stream of %s"):format(what, prefix,
+        name, of))
+    end
+  end
+end
+
 -- Settings that only a server has. The others of these have no effect: a store is one file on one machine.
 local OF_SERVERS <const> = { max_per_subject = true, discard_per_subject = true }
 local NO_EFFECT <const> = { storage = true, replicas = true }
@@ -86,6 +102,17 @@ end
 ---@return runnel.store.Stream? stream, string? err
 function stream.stream(store, name, opts)
   names.check(name, "stream: name")
+  stream.refuse_own(name, "stream: name")
+  local made, err = stream.make(store, name, opts)
+  return made, err
+end
+
+---The same for any name.
+---@param store runnel.store.Store
+---@param name string
+---@param opts? runnel.queue.StreamOptions
+---@return runnel.store.Stream? stream, string? err
+function stream.make(store, name, opts)
   local wanted = columns_of(opts, "stream")
   local rows, err = store:attempt("last", MAKE, name, wanted.subjects or json.encode(json.array { name }),
     wanted.retention or "limits", wanted.discard or "old", wanted.max_age, wanted.max_messages, wanted.max_bytes,

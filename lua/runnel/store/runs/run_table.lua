@@ -5,23 +5,22 @@ local check = require "runnel.internal.check"
 local keys = require "runnel.store.keys"
 local sink = require "runnel.store.sink"
 local steps = require "runnel.store.steps"
+local streams = require "runnel.store.stream"
 local timed_out = require "runnel.internal.timed_out"
 local values = require "runnel.store.values"
 local raise = require("runnel.core").internal.raise
 
 local run_table = {}
 
-local PREFIX <const> = "runnel-runs-"
-
 ---The stream of the runs of a name, whose messages are the runs that have not ended.
 ---@param name string
 ---@return string
-function run_table.stream(name) return PREFIX .. name end
+function run_table.stream(name) return streams.RUNS .. name end
 
 ---Whether a stream is that of runs.
 ---@param stream string
 ---@return boolean
-function run_table.is_stream(stream) return stream:sub(1, #PREFIX) == PREFIX end
+function run_table.is_stream(stream) return stream:sub(1, #streams.RUNS) == streams.RUNS end
 
 ---What store:ring tells the runs of a name when signals have come.
 ---@param name string
