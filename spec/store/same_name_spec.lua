@@ -164,4 +164,20 @@ describe("stages, workers and sources of one name in one program", function()
       source:close()
     end
   end))
+
+  it("do not count tries for messages of a stream that was deleted and made again", in_time(1, function(store, stream)
+    local opts = { name = "s", backoff = 20000 }
+    assert(store:stage("numbers", 1, function()
+      rn.sleep(1000)
+      error("the old one", 0)
+    end, nil, opts))
+    rn.sleep(10)
+    assert(stream:delete())
+    assert(store:stream "numbers")
+    assert(assert(store:sink "numbers"):put "new")
+    assert(store:stage("numbers", 1, function() error("the new one", 0) end, nil, opts))
+    rn.sleep(5000)
+    local errors = assert(assert(store:queue "numbers/s"):get(1)).errors
+    assert.same({ 1, "the new one" }, { #errors, errors[1].error })
+  end))
 end)

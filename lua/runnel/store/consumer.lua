@@ -145,7 +145,7 @@ delete from runnel_worker where stream = ?1 and consumer = ?2 and holder = ?3]]
 ---@field ack_wait integer ms
 ---@field tries? integer
 ---@field private max_age? integer of the messages of the stream, when it was last read
----@field private since integer when it was made: by that it is known from another one of its name
+---@field since integer when it was made: by that it is known from another one of its name
 ---@field private forgot number when it last forgot the steps of messages that were removed
 ---@field private claim_sql string
 ---@field private skip_sql string

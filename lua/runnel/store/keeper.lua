@@ -28,10 +28,12 @@ local OUTCOME <const> = [[;
 insert into runnel_result(submitter, number, place, count, kind, form, value)
   select ?1, ?2, ?3, ?4, ?5, ?6, ?7 where changes() = 1]]
 local GET_STARTS <const> = "select starts, changes from runnel_delivery where stream = ? and seq = ? and consumer = ?"
--- When a limit is over, the count is stored whatever others have stored.
-local LIMIT_STARTS <const> = "update runnel_delivery set starts = ?1, changes = changes + 1 "
-  .. "where stream = ?2 and seq = ?3 and consumer = ?4"
-local SET_STARTS <const> = LIMIT_STARTS .. " and changes = coalesce(?5, changes) returning changes"
+-- A count is not stored with a message of the same number in a stream that was deleted and made again. When a limit is
+-- over, it is stored whatever others have stored.
+local LIMIT_STARTS <const> = [[
+update runnel_delivery set starts = ?1, changes = changes + 1 where stream = ?2 and seq = ?3 and consumer = ?4
+  and exists (select 1 from runnel_consumer where stream = ?2 and name = ?4 and made = ?5)]]
+local SET_STARTS <const> = LIMIT_STARTS .. " and changes = coalesce(?6, changes) returning changes"
 
 -- ---- the keeper ----
 
@@ -198,7 +200,7 @@ function Keeper:limit(message, ms, text, _, count)
   local handle = consumer.store.db.handle
   if not handle or core.internal.is_simulation() then return end
   message.limit = handle:limit(ms, LIMIT_STARTS, text, counts.text(count), consumer.stream, message.sequence,
-    consumer.name)
+    consumer.name, consumer.since)
 end
 
 function Keeper:alive()
@@ -220,7 +222,7 @@ end
 function Keeper:set_starts(message, count)
   local consumer = self.consumer
   local rows, problem = consumer.store:attempt("rows", SET_STARTS, counts.text(count), consumer.stream,
-    message.sequence, consumer.name, message.revision)
+    message.sequence, consumer.name, consumer.since, message.revision)
   if not rows then return false, problem end
   if not rows[1] then return false, "another worker has stored one", true end
   message.revision = rows[1].changes
