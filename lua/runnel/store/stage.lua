@@ -41,7 +41,8 @@ local function with_steps(consumer, f)
   end
 end
 
-local NOT_OWN <const> = "message %d does not belong to this process any more, so its transaction was rolled back"
+-- Without the number of the message: each text is reported once, and a stream that was deleted had perhaps many.
+local NOT_OWN <const> = "it does not belong to this process any more, so its transaction was rolled back"
 
 -- The same in a transaction, which stores the results at its end.
 local function with_tx(keeper, f, has_results)
@@ -52,7 +53,7 @@ local function with_tx(keeper, f, has_results)
       if outcome[2] ~= nil then raise_if_nil(outcome[1], outcome[2]) end -- nothing is committed
       local changed, err = keeper:store_results(tx, message, results_of(outcome, has_results))
       if not changed then error(err, 0) end
-      if changed == 0 then hand_back(NOT_OWN:format(message.sequence)) end -- it is the work of another process now
+      if changed == 0 then hand_back(NOT_OWN) end -- it is the work of another process now
     end)
     message.is_stored = true
     return table.unpack(outcome, 1, outcome.n)
