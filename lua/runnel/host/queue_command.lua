@@ -19,7 +19,8 @@ either, the environment says where and how to connect to a server: RUNNEL_NATS_U
   pause NAME [TIME]         let the workers of a queue start nothing more, until it is resumed; of a store, for TIME
                             at most: 90s, 30min, 2h, 1d
   resume NAME               end the pause
-  change NAME OPTION=N ...  change replicas, max_age, ack_wait, max_running; or ack_wait, max_running, tries
+  change NAME OPTION=N ...  change replicas, max_age, ack_wait, max_running of a remote stage (of a store: max_running);
+                            ack_wait, max_running of others; tries (0: no limit) of a source with a name
   delete NAME [--force]     delete a queue; with --force, also one that has messages
   clean [DAYS]              delete remote stages that were not used for DAYS days (30)
   waiting NAME [TEXT]       list the messages that wait, with their values; those that contain a text

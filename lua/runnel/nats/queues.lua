@@ -253,19 +253,19 @@ end
 
 local COUNT <const>, MS <const> = check.kinds.integer(1), check.kinds.ms(10)
 local JOBS <const> = { replicas = COUNT, max_age = MS, ack_wait = MS, max_running = COUNT }
-local MESSAGES <const> = { ack_wait = MS, max_running = COUNT, tries = COUNT }
+local MESSAGES <const> = { ack_wait = MS, max_running = COUNT, tries = check.kinds.integer(0) }
 
 ---Changes settings on the server. Programs with the old settings in their code then fail to start: change them as well.
 ---@param opts { replicas?: integer, max_age?: number, ack_wait?: number, max_running?: integer, tries?: integer }
 ---replicas, max_age, ack_wait and max_running for a remote stage; for others ack_wait and max_running, and for sources
----with a name tries
+---with a name tries, 0: without a limit
 ---@return true? ok, string? err
 function Queue:change(opts)
   sign.own(self, "queue", "change")
   local is_jobs = self.kind == "jobs"
   check.table(opts, "change: options")
   check.options(opts, is_jobs and JOBS or MESSAGES, "change")
-  if opts.tries and self.workers[1] then return nil, shared.has_own_tries(self, "a stage") end
+  if (opts.tries or 0) > 0 and self.workers[1] then return nil, shared.has_own_tries(self, "a stage") end
   if opts.replicas or opts.max_age then
     local ok, err = jetstream.change_stream(self.owner, self.stream, {
       num_replicas = opts.replicas, max_age = opts.max_age and jetstream.ns(opts.max_age),
@@ -275,7 +275,7 @@ function Queue:change(opts)
   if not (opts.ack_wait or opts.max_running or opts.tries) then return true end
   return change_consumer(self, {
     ack_wait = opts.ack_wait and jetstream.ns(opts.ack_wait), max_ack_pending = opts.max_running,
-    max_deliver = opts.tries,
+    max_deliver = opts.tries == 0 and -1 or opts.tries,
   })
 end
 

@@ -20,7 +20,7 @@ local FORGETS <const> = "stage: the stream %q has the retention %q: when the ser
 
 -- An operator may have given the consumer a limit, as one of a source may have.
 local LOSES <const> = "stage: the consumer %q of %q delivers a message at most %d times, so the stage would lose those "
-  .. "that fail or are given back: remove that limit (nats consumer edit %s %s --max-deliver=-1)"
+  .. "that fail or are given back: remove that limit (runnel queues change %s/%s tries=0)"
 
 ---Starts a durable stage: calls f with the value of each message of a stream, at most n calls at a time in this
 ---process, and stores what it returns in another stream. A message is acknowledged when its results are stored, so

@@ -165,7 +165,7 @@ function Queue:ask(ms)
 end
 
 local COUNT <const> = check.kinds.integer(1)
-local MESSAGES <const> = { ack_wait = check.kinds.ms(10), max_running = COUNT, tries = COUNT }
+local MESSAGES <const> = { ack_wait = check.kinds.ms(10), max_running = COUNT, tries = check.kinds.integer(0) }
 local JOBS <const> = { max_running = COUNT }
 local COLUMNS <const> = { ack_wait = "ack_wait", max_running = "max_pending", tries = "tries" }
 
@@ -175,20 +175,20 @@ local IS_OF_STAGE <const> = "select 1 from runnel_worker where stream = ? and co
 ---Changes settings of the consumer. Programs with the old settings in their code then fail to start: change them as
 ---well.
 ---@param opts { max_running?: integer, ack_wait?: number, tries?: integer } of a remote stage only max_running;
----`tries` of sources with a name
+---`tries` of sources with a name, 0: without a limit
 ---@return true? ok, string? err
 function Queue:change(opts)
   sign.own(self, "queue", "change")
   check.table(opts, "change: options")
   check.options(opts, self.kind == "jobs" and JOBS or MESSAGES, "change")
-  if opts.tries then
+  if (opts.tries or 0) > 0 then
     if run_table.is_stream(self.stream) then return nil, shared.has_own_tries(self, "runs") end
     local rows, err = self.owner:attempt("rows", IS_OF_STAGE, self.stream, self.consumer)
     if not rows then return nil, err end
     if rows[1] then return nil, shared.has_own_tries(self, "a stage") end
   end
   for option, value in pairs(opts) do
-    local ok, err = change(self, COLUMNS[option] .. " = ?3", clock.setting(value))
+    local ok, err = change(self, COLUMNS[option] .. " = nullif(?3, 0)", clock.setting(value))
     if not ok then return nil, err end
   end
   return true
