@@ -377,7 +377,7 @@ describe("queues", function()
       assert.equal(5, select(2, text:gsub("\n", "")))
       text = select(2, run("dead", "resize.dead", "2", server.url))
       assert.matches("\nvalue +\"image 2\"\nerror +no room for image 2\n", text)
-      assert.same({ 1, "1: no room for image 1\n0 dead letters replayed, 1 failed again\n" },
+      assert.same({ 1, "1: no room for image 1\n0 dead letters replayed, 1 failed\n" },
         { run("replay", "resize", "1", server.url) })
       is_mended = true
       assert.same({ 0, "1: done\n1 dead letter replayed\n" }, { run("replay", "resize", "1", server.url) })

@@ -5,6 +5,7 @@ local patience = require "spec.support.patience"
 local process = require "spec.support.process"
 local promtool = require "spec.support.promtool"
 local raises = require "spec.support.raises"
+local report_texts = require "spec.support.stage".report_texts
 local rn = require "runnel"
 local view = require "runnel.queue.view"
 
@@ -262,6 +263,20 @@ describe("the messages that wait in a queue of a store", function()
       assert.equal(1, status)
       assert.equal(2, select(2, run("move", "n", "2")))
       assert.matches("nothing waits", (run("waiting", "n", "never")))
+    end)
+
+    it("replays dead letters: puts messages into their stream again, and says so", function()
+      assert(store:stream "words")
+      for _, word in ipairs { "a", "b" } do assert(assert(store:sink "words"):put(word)) end
+      report_texts(function()
+        local opts = { name = "s", tries = 1 }
+        local stage <close> = assert(store:stage("words", 1, function() error("no luck", 0) end, nil, opts))
+        patience.wait_for(function() return stage:stats().given_up == 2 end)
+      end)
+      assert.same({ "runnel queues: there is no dead letter 77 of words/s\n", 1 }, { run("replay", "s", "77") })
+      assert.same({ "1: put into its stream again\n2: put into its stream again\n2 dead letters replayed\n", 0 },
+        { run("replay", "s", "all") })
+      assert.equal("0 dead letters replayed\n", (run("replay", "s", "all")))
     end)
 
     it("shows the key of a message, and behind which one it waits", function()

@@ -28,7 +28,8 @@ either, the environment says where and how to connect to a server: RUNNEL_NATS_U
   move NAME NUMBER STREAM   move it to the end of another stream of the store
   dead NAME                 list the dead letters of a queue
   dead NAME NUMBER          show one, with its value
-  replay NAME NUMBER|all    run it again, and drop it if that succeeds
+  replay NAME NUMBER|all    run a job again, and drop its letter if that succeeds; or put a message, in place of its
+                            letter, into its stream again
   drop NAME NUMBER|all      drop it
   help                      show this
 ]]
@@ -202,17 +203,16 @@ function command.dead(conn, words)
   until not after or #letters < 100
 end
 
--- Calls f with the given number, or with the numbers of all present letters.
-local function each_letter(dead, number, f)
-  if number then return f(number) end
-  local after = 0
+-- The letter with the given number, or all that there are now: others may come while these are replayed.
+local function letters_of(dead, number)
+  if number then return { must(dead:get(number)) } end
+  local all, after = {}, 0
   repeat
-    local letters = must(dead:list { after = after })
-    for _, letter in ipairs(letters) do
-      after = letter.sequence
-      f(letter.sequence)
-    end
-  until #letters == 0
+    local page = must(dead:list { after = after })
+    table.move(page, 1, #page, #all + 1, all)
+    after = #page > 0 and page[#page].sequence or nil
+  until not after
+  return all
 end
 
 -- The name of a queue, and the number of a letter; nil: all.
@@ -225,17 +225,17 @@ end
 function command.replay(conn, words)
   local name, number = letter_of(words, "replay")
   local dead, done, failed = dead_of(conn, name), 0, 0
-  each_letter(dead, number, function(sequence)
-    local ok, err = dead:replay(sequence)
+  for _, letter in ipairs(letters_of(dead, number)) do
+    local ok, err = dead:replay(letter.sequence)
     if ok then
       done = done + 1
-      print(("%d: done"):format(sequence))
+      print(("%d: %s"):format(letter.sequence, letter.kind == "job" and "done" or "put into its stream again"))
     else
       failed = failed + 1
-      io.stderr:write(("%d: %s\n"):format(sequence, width.plain(tostring(err):match "^[^\n]*")))
+      io.stderr:write(("%d: %s\n"):format(letter.sequence, width.plain(tostring(err):match "^[^\n]*")))
     end
-  end)
-  print(plural(done, "dead letter") .. " replayed" .. (failed > 0 and (", %d failed again"):format(failed) or ""))
+  end
+  print(plural(done, "dead letter") .. " replayed" .. (failed > 0 and (", %d failed"):format(failed) or ""))
   if failed > 0 then os.exit(1, true) end
 end
 
