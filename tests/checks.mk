@@ -80,13 +80,16 @@ $(BUILD)/lua: scripts/san_lua.c Makefile
 WHOLE_LUA = -Wl,-E -Wl,--whole-archive $(LUA_LIBS) -Wl,--no-whole-archive -lm -ldl
 
 # Only the specs that reach the C code of runnel in their own process, since valgrind does not follow the programs that a
-# spec starts, and is 30 times slower: not those of Lua modules. The watchdog sets no limit under it.
+# spec starts, and is 30 times slower: not those of Lua modules, and of NATS those of connections, since the others wait
+# in real time for what Lua code does. The watchdog sets no limit under it.
 check-valgrind: ## the specs of the core and of the C modules under valgrind's memcheck, with the core's assertions
 check-valgrind: NEEDED = valgrind
 check-valgrind: BUILT  = BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' SPEC='$(if $(filter spec,$(SPEC)),$(VALGRIND_SPECS),$(SPEC))' \
                          BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,heavy,ci'
-VALGRIND_SPECS = $(addprefix spec/,core http internal kit nats sqlite) $(wildcard spec/rn/thread*_spec.lua spec/rn/trace*_spec.lua) \
-                 $(patsubst %,spec/%_spec.lua,csv every_operation json large_numbers sqlite tls zero_bytes)
+VALGRIND_SPECS = $(addprefix spec/,core http internal kit sqlite) $(wildcard spec/rn/thread*_spec.lua spec/rn/trace*_spec.lua) \
+                 $(patsubst %,spec/%_spec.lua,csv every_operation json large_numbers sqlite tls zero_bytes) \
+                 $(patsubst %,spec/nats/%_spec.lua,connection credentials direct ends events jetstream limits network \
+                   options outage silence traceparent)
 run-valgrind: export RUNNEL_MALLOC = 1 # so that valgrind sees each object
 run-valgrind: export SPEC_LIMIT = 0
 run-valgrind: export UNDER = valgrind --quiet --child-silent-after-fork=yes --error-exitcode=99 --leak-check=full \
