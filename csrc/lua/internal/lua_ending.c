@@ -81,8 +81,7 @@ static int ending_gc(lua_State *L) {
   return ending_forget(L);
 }
 
-/* former(signal) -> former: keeps its present action, before luv catches it. Make it before luv's handle, whose
-   finalizer runs first then when the state is closed. */
+/* former(signal) -> former: keeps its present action, before luv catches it. */
 static int internal_former(lua_State *L) {
   int number = (int)luaL_checkinteger(L, 1);
   int *former = (int *)lua_newuserdatauv(L, sizeof *former, 0);

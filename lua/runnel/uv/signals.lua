@@ -30,9 +30,9 @@ local open = setmetatable({}, { __mode = "k" }) ---@type table<runnel.Channel<an
 ---@type table<runnel.Channel<any>, true?>
 local kept = {} -- luacheck: ignore 241 (it only keeps them alive)
 local has_ended = false -- the script has ended; go blocks run on
--- The actions that the signals of luv's handles had before. It is strong, so that they are restored after luv has
--- closed its handles, also when the state is closed.
-local formers = {} ---@type table<userdata, runnel.Former>
+-- What lets go of the signals of luv's handles. It is strong, so that each does so by its finalizer when the state is
+-- closed, at the latest.
+local held = {} ---@type table<userdata, { handle: userdata, former: runnel.Former? }>
 local Cycle = {} -- the metatable of a value that is collected in each cycle
 local is_watched = false
 
@@ -48,13 +48,26 @@ function Cycle.__gc()
   setmetatable({}, Cycle)
 end
 
+-- A signal that luv catches. It lets go of it before luv's finalizer of the handle runs: newer releases of luv stop a
+-- handle only with the loop, after all finalizers, and set the default action then.
+local Held = {}
+Held.__index = Held
+
+function Held:let_go()
+  local former = self.former
+  if not former then return end
+  self.former = nil
+  self.handle:stop()
+  former:restore()
+end
+Held.__gc = Held.let_go
+
 function Catch:stop()
   open[self.ch], kept[self.ch] = nil, nil
   for i, handle in ipairs(self.handles) do
     self.handles[i] = nil
-    handle:stop()
-    if formers[handle] then formers[handle]:restore() end
-    formers[handle] = nil
+    if held[handle] then held[handle]:let_go() else handle:stop() end
+    held[handle] = nil
     loop.close(handle)
   end
   core.internal.renew_endings()
@@ -102,10 +115,10 @@ function signals.catch(ch, wanted)
   local weak = setmetatable({ ch = ch }, { __mode = "v" })
   local handles = {}
   for i, signal in ipairs(wanted) do
-    -- Made before the handle: then its finalizer runs later.
     local former = not loop.world() and core.internal.former(uv.constants[signal.full:upper()])
     local handle = loop.made(uv.new_signal(), "uv.signal", signal.name)
-    handles[i], formers[handle] = handle, former or nil
+    handles[i] = handle
+    if former then held[handle] = setmetatable({ handle = handle, former = former }, Held) end
   end
   -- Gets its finalizer after the handles: it then runs before theirs when the state is closed.
   local catch = setmetatable({ handles = handles, weak = weak, ch = ch, ignored = false, catches_int = false }, Catch)
@@ -130,7 +143,7 @@ function signals.catch(ch, wanted)
       if is_ignored then end_if_ignored(handle) end
     end)
     if not ok then return ch:close(loop.message(err, signal.name)) end
-    if formers[handle] then formers[handle]:caught() end
+    if held[handle] then held[handle].former:caught() end
     if has_ended then handle:unref() end
   end
 end
