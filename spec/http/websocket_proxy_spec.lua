@@ -1,5 +1,6 @@
 -- http.websocket through SOCKS proxies and proxies with TLS. http.get, which uses libcurl, goes through the same ones.
 
+local patience = require "spec.support.patience"
 local http_stage = require "spec.support.http.http_stage"
 local certificates = not http_stage.missing and require "spec.support.tls" -- which needs luv
 local rn = require "runnel"
@@ -95,6 +96,7 @@ describe("http.websocket through", function()
 
   -- An echo through a proxy, and a page by libcurl.
   local function try(url, opts, page_opts)
+    opts.timeout = patience.most -- under valgrind TLS takes seconds
     local conn, err = http.websocket(url, opts)
     if not conn then return nil, err end
     for _, text in ipairs { "hello", ("x"):rep(100000) } do

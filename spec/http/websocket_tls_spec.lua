@@ -1,5 +1,6 @@
 -- http.websocket and req:websocket with TLS: wss:// URLs.
 
+local patience = require "spec.support.patience"
 local rn = require "runnel"
 local raises = require "spec.support.raises"
 local uv_stage = require "spec.support.uv_stage"
@@ -58,7 +59,7 @@ describe("a websocket with TLS", function()
 
   it("refuses a server whose certificate no trusted authority has signed", function()
     local server <close>, url = serve() -- luacheck: ignore 211
-    local conn, err = http.websocket(url)
+    local conn, err = http.websocket(url, { timeout = patience.most }) -- under valgrind TLS takes seconds
     assert.is_nil(conn)
     assert.match("^127.0.0.1:%d+: .*certificate", err)
   end)
