@@ -11,7 +11,8 @@ table.insert(package.searchers, 2, function(name)
     local why = require "runnel.site.not_here"(name)
     return why and function() error(why, 3) end
   end
-  return assert(load(text, "@" .. name:gsub("%.", "/") .. ".lua", "t")), "the site"
+  -- The chunk name begins as those of the page's first modules do (scripts/embed.lua).
+  return assert(load(text, "=" .. name:gsub("%.", "/") .. ".lua", "t")), "the site"
 end)
 
 local RUNS = "^%s*%[C%]: in %l+ 'xpcall'" -- from this line on a traceback has only the site's own functions
