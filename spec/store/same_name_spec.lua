@@ -101,6 +101,36 @@ describe("stages, workers and sources of one name in one program", function()
     for i = 2, 10 do assert.equal(i, second:take().value) end
   end))
 
+  -- What takes messages, and ends at the given turn after it has begun, perhaps while it claims some.
+  local ENDING <const> = {
+    ["a source"] = function(store) return store:source("numbers", { name = "s", buffer = 2 }) end,
+    ["a source that acknowledges at the take"] = function(store)
+      return store:source("numbers", { name = "s", buffer = 2, ack = "taken" })
+    end,
+    ["a stage"] = function(store)
+      return store:stage("numbers", 2, function() rn.sleep(1) end, nil, { name = "s" })
+    end,
+    ["a stage with tx"] = function(store)
+      return store:stage("numbers", 2, function() end, nil, { name = "s", tx = true })
+    end,
+  }
+  for what, open in pairs(ENDING) do
+    it(("get what %s has not answered, whenever it is closed"):format(what), function()
+      for turns = 0, 24 do
+        in_time(10, function(store)
+          local first = assert(open(store))
+          local is_source = rn.is_chan(first)
+          if is_source then first:take():ack() end
+          for _ = 1, turns do rn.yield() end
+          if is_source then first:close() else first:drain() end
+          rn.sleep(60000)
+          local held = store.db:rows "select seq from runnel_delivery where holder is not null"
+          assert.same({}, held, ("closed after %d turns"):format(turns))
+        end)()
+      end
+    end)
+  end
+
   it("roll back the transaction of a message that another one has got", in_time(2, function(store)
     store.db:exec "create table effects(v)"
     local calls = 0
