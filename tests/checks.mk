@@ -80,8 +80,8 @@ $(BUILD)/lua: scripts/san_lua.c Makefile
 WHOLE_LUA = -Wl,-E -Wl,--whole-archive $(LUA_LIBS) -Wl,--no-whole-archive -lm -ldl
 
 # Only the specs that reach the C code of runnel in their own process, since valgrind does not follow the programs that a
-# spec starts, and is 30 times slower: not those of Lua modules, and of NATS those of connections, since the others wait
-# in real time for what Lua code does. The watchdog sets no limit under it.
+# spec starts, and is 30 times slower: not those of Lua modules. Of NATS, only those of connections: the others wait in
+# real time for what Lua code does. The watchdog sets no limit under it.
 check-valgrind: ## the specs of the core and of the C modules under valgrind's memcheck, with the core's assertions
 check-valgrind: NEEDED = valgrind
 check-valgrind: BUILT  = BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' SPEC='$(if $(filter spec,$(SPEC)),$(VALGRIND_SPECS),$(SPEC))' \

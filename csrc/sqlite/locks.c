@@ -102,8 +102,7 @@ static void adopt(int fd, const char *path) {
   struct stat database;
   if (stat(path, &database) != 0) return;
   uid_t owner = geteuid() == 0 ? database.st_uid : (uid_t)-1;
-  if (fchown(fd, owner, database.st_gid) != 0)
-    errno = 0; /* a user who is not of the group has other rights to the file */
+  (void)!fchown(fd, owner, database.st_gid); /* refused if this user is not in the group */
   (void)fchmod(fd, database.st_mode & 0777);
 }
 
@@ -127,7 +126,7 @@ int locks_new(lua_State *L) {
   if (locks->fd < 0) {
     bool is_denied = errno == EACCES;
     problem = strerror(errno);
-    if (is_denied && access(path, F_OK) == 0)
+    if (is_denied && access(path, F_OK) == 0) /* the file is there, and belongs to another user */
       problem = "Permission denied: all who use the database must be able to write this file; delete it when no "
                 "program uses the store";
   } else if (is_on_network(locks->fd))

@@ -37,8 +37,8 @@ local getinfo, getlocal, traceback = debug.getinfo, debug.getlocal, debug.traceb
 local unpack = table.unpack or unpack -- luacheck: ignore 113 143
 local function pack(...) return { n = select("#", ...), ... } end
 
--- Closes the <close> variables of a coroutine that has died of an error. Returns that error, or one of theirs, which
--- takes its place.
+-- Closes the <close> variables of a coroutine that has died of an error. Returns that error, or the one that a variable
+-- has raised in its place.
 local co_close
 do
 local close = coroutine.close
@@ -1114,7 +1114,7 @@ local function run_next()
   local go = next_ready()
   local co, f = go.co, nil
   if not co then
-    -- Without one it is the main program, which goes on when the <close> variable that waits now has waited.
+    -- Neither a go block nor a callback: the main program. It goes on when the <close> variable has waited.
     if not go.f then return go.callback and call_back(go.callback, go.ch, go[1], go.err) end
     co, f = idle[n_idle], go[1]
     if co then idle[n_idle], n_idle = nil, n_idle - 1 end

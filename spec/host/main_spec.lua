@@ -53,7 +53,7 @@ describe("runnel, the executable", function()
     assert.same(described(os.getenv "LUA" or "lua5.4"), here)
   end)
 
-  it("does not take a program for one of its modules that has the name, or is in a folder, of the library", function()
+  it("does not take a program called runnel.lua, or in a folder runnel, for a module of the library", function()
     local own <close> = process.directory()
     assert.is_true(lfs.mkdir(own.path .. "/runnel"))
     for _, name in ipairs { "runnel.lua", "runnel/job.lua" } do

@@ -102,7 +102,7 @@ describe("the connections of requests", function()
     assert.equal(200, assert(patient:take()).status)
   end)
 
-  it("are said to be missing only where a request was not sent in its time", function()
+  it("are waited for: the error of a timeout says so, and only if the request was not sent", function()
     local arrived = rn.chan()
     local server <close> = assert(http.serve(0, function()
       arrived:close()

@@ -203,15 +203,17 @@ function command.dead(conn, words)
   until not after or #letters < 100
 end
 
--- The letter with the given number, or all that there are now: others may come while these are replayed.
+-- The dead letter with the given number, or all that exist now, without their values: replaying may add new ones.
 local function letters_of(dead, number)
   if number then return { must(dead:get(number)) } end
   local all, after = {}, 0
   repeat
     local page = must(dead:list { after = after })
-    table.move(page, 1, #page, #all + 1, all)
-    after = #page > 0 and page[#page].sequence or nil
-  until not after
+    for _, letter in ipairs(page) do
+      after = letter.sequence
+      all[#all + 1] = { sequence = after, kind = letter.kind }
+    end
+  until #page == 0
   return all
 end
 

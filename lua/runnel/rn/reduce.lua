@@ -126,7 +126,7 @@ end
 ---ends the puts
 function reducers.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")
-  local next_value = values_of(source, "onto_chan") -- first: what pairs returns takes the place of `close`, too
+  local next_value = values_of(source, "onto_chan") -- first: onto_chan(ch, pairs(list)) has the list as `close`
   check.boolean_or_nil(close, "onto_chan: close")
   local block = onto("onto_chan", ch, next_value, next_value ~= source, close)
   pcall(on_close, block, function() -- if memory has run out, closing it has no effect
