@@ -728,6 +728,11 @@ function core.internal.descriptors.go_back(fd, n) end
 ---Opens those of 0, 1 and 2 that are closed, so that nothing else gets these numbers.
 function core.internal.descriptors.reserve() end
 
+---Whether the process can open the descriptors that luv needs.
+---@return boolean has_room
+---@return string? err
+function core.internal.descriptors.has_room() end
+
 ---Sets the names of the hosts, which come before the names of their go blocks.
 ---@param list? string[] by number
 function core.internal.hosts(list) end

@@ -355,6 +355,25 @@ describe("rn.thread", function()
       go_on:put(1)
       print(list[1]:take())
     ]]))
+    -- No descriptors for the loop of luv, which would crash.
+    local few = limited("-n 64", [[
+      local rn = require "runnel"
+      local files, file, ok, err = {}
+      repeat
+        file = io.open "/dev/null"
+        files[#files + 1] = file
+      until not file
+      for n = 1, 9 do
+        table.remove(files):close()
+        if n < 4 then goto continue end -- too few for the library's files
+        ok, err = pcall(function() return rn.thread(function() return require("runnel.uv") and 1 end) end)
+        if ok then ok, err = err:take() end
+        assert(not ok, err)
+        ::continue::
+      end
+      print(err)
+    ]])
+    assert.matches("the library luv is needed here %b(): Too many open files", few)
     -- No descriptors for the threads of a pool: an error of the pool, and none of its threads.
     assert.matches("^false\t[^\n]*threads: cannot make a file descriptor: Too many open files\n$", limited("-n 20", [[
       local rn = require "runnel"

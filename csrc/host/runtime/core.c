@@ -1,12 +1,15 @@
 /* core.c: see core.h. */
 #include "host/runtime/core.h"
 
+#include <errno.h>
 #include <lauxlib.h>
 #include <lualib.h>
+#include <string.h>
 
 #include "base/random.h"
 #include "errors/unhandled.h"
 #include "librunnel/modules.h"
+#include "port/standard.h"
 #include "tracing/trace_switch.h"
 
 int luaopen_runnel_core(lua_State *L);
@@ -137,6 +140,7 @@ static int load_luv(lua_State *L) {
 /* luv runs all callbacks on the coroutine that has loaded it. A go block's coroutine may be parked or dead by then, so
    luv is loaded on the main thread. Upvalue: luv's own loader, if it is in this program (carried.h), or nil. */
 static int open_luv(lua_State *L) {
+  if (!standard_has_room()) return luaL_error(L, "%s: luv needs up to 10 file descriptors", strerror(errno));
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   lua_State *main_thread = lua_tothread(L, -1);
   luaL_checkstack(main_thread, LUA_MINSTACK, NULL);

@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -237,13 +238,24 @@ static int polled_reserve(lua_State *L) {
   return 0;
 }
 
+/* has_room() -> whether luv can open its descriptors (standard.h); if not: false and the error */
+static int polled_has_room(lua_State *L) {
+  lua_pushboolean(L, standard_has_room());
+  if (lua_toboolean(L, -1)) return 1;
+  lua_pushstring(L, strerror(errno));
+  return 2;
+}
+
 /* The table `descriptors`. */
 void lua_polled_open(lua_State *L) {
   static const luaL_Reg methods[] = {
       {"read", polled_read},   {"write", polled_write}, {"descriptor", polled_descriptor},
       {"close", polled_close}, {"__gc", polled_close},  {NULL, NULL}};
-  static const luaL_Reg functions[] = {
-      {"polled", polled_open}, {"go_back", polled_go_back}, {"reserve", polled_reserve}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"polled", polled_open},
+                                       {"go_back", polled_go_back},
+                                       {"reserve", polled_reserve},
+                                       {"has_room", polled_has_room},
+                                       {NULL, NULL}};
   luaL_newmetatable(L, POLLED_META);
   luaL_setfuncs(L, methods, 0);
   lua_pushvalue(L, -1);
