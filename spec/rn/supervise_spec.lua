@@ -340,6 +340,26 @@ describe("supervise", function()
     assert.same({ nil, "enough" }, { caller:take() })
   end))
 
+  it("tells a deadlock, and starts nothing, if a child does not end that is to start again", function()
+    local starts
+    local function program()
+      starts = 0
+      rn.supervise({
+        { "stuck", function()
+          starts = starts + 1
+          rn.shield(function() rn.chan():take() end)
+        end },
+        { "fails", function() error("no", 0) end },
+      }, { order = "all", backoff = 1, ex_handler = ignore })
+    end
+    search.finds("^sim.explore: deadlock: ", program)
+    assert.equal(1, starts)
+    local ok, err = pcall(program) -- outside a simulation
+    assert.is_false(ok)
+    assert.matches("^[^\n]*deadlock", tostring(err))
+    assert.equal(1, starts)
+  end)
+
   it("cancels its children in the opposite order when its caller is cancelled, and reports what they raise then",
     stage.sim(function()
       local log = {}

@@ -236,14 +236,16 @@ end
 ---@param caller any the go block that waits; nil: none
 ---@param reason any why the caller was cancelled
 ---@return any reason the last one, which is to be raised
+---@return any problem why it did not wait for the end: a deadlock or, outside any go block, Ctrl-C
 function guard.join(block, caller, reason)
   local ok, again = pcall(internal.join, block)
   while caller and not ok and may_wait_again(again) do
     reason = again
     ok, again = pcall(internal.join, block)
   end
-  if caller and reason ~= nil then return guard.last_reason(reason) end
-  return reason
+  if caller and reason ~= nil then reason = guard.last_reason(reason) end
+  if ok then return reason end
+  return reason, again
 end
 
 ---Calls a function, which may park. Reports an error to the error handler (rn.on_error), with its traceback.

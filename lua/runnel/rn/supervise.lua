@@ -164,9 +164,10 @@ function Supervisor:left(child, reason)
 end
 
 -- Ends children, the last one first, and waits for each. Returns, in the order of the list, those that may be started
--- again: not those that have meanwhile ended for good.
+-- again: not those that have meanwhile ended for good. And the error of a wait, such as a deadlock: then some may still
+-- run.
 function Supervisor:stop(list, reason)
-  local stopped = {}
+  local stopped, problem = {}, nil
   for i = #list, 1, -1 do
     local child = list[i]
     local may_start = true
@@ -174,7 +175,8 @@ function Supervisor:stop(list, reason)
       may_start = self:left(child, select(2, child.block:poll()))
     elseif child.block then
       core.cancel(child.block, reason)
-      self.reason = guard.join(child.block, self.caller, self.reason)
+      local last, err = guard.join(child.block, self.caller, self.reason)
+      self.reason, problem = last, problem or err
       child.block = false
       if child.has_failed and child.err ~= reason and child.err ~= NO_ERROR then
         self:failed(child, child.err, child.trace)
@@ -182,7 +184,7 @@ function Supervisor:stop(list, reason)
     end
     if may_start then table.insert(stopped, 1, child) end
   end
-  return stopped
+  return stopped, problem
 end
 
 -- The children that are started again with this one.
@@ -222,8 +224,9 @@ function Supervisor:ended(child, reason)
   if given_up then error(given_up, 0) end
   child.tries = child.tries + 1
   local pause = backoff.pause(self.first, child.tries)
-  local group = self:stop(self:group(child), OTHERS_RESTART)
+  local group, problem = self:stop(self:group(child), OTHERS_RESTART)
   if self.reason ~= nil then error(self.reason, 0) end
+  if problem ~= nil then error(problem, 0) end
   for _, one in ipairs(group) do
     one.restarts = one.restarts + 1
     start(one, pause)
