@@ -203,6 +203,31 @@ describe("csv", function()
     end
   end)
 
+  it("gives the line of each record, after empty lines and newlines in quotes, however the text is cut", function()
+    local ends, empty = { "\n", "\r\n" }, { "", "", "\n", "\r\n\n" }
+    for seed = 1, long.times(200, 5000) do
+      math.randomseed(seed)
+      local parts, line, expected = {}, 1, {}
+      for i = 1, math.random(700) do
+        local before, field = empty[math.random(#empty)], math.random(5) == 1 and '"\n\r\n"' or "x"
+        local text = before .. i .. "," .. field .. ends[math.random(2)]
+        expected[i] = line + select(2, before:gsub("\n", ""))
+        line = line + select(2, text:gsub("\n", ""))
+        parts[i] = text
+      end
+      local text, has_header = table.concat(parts), math.random(2) == 1
+      for _, source in ipairs { text, pieces(text, 1000) } do
+        local n = has_header and 1 or 0
+        for row, number in csv.rows(source, { header = has_header }) do
+          n = n + 1
+          assert.equal(tostring(n), row[has_header and "1" or 1])
+          assert.equal(expected[n], number, "seed " .. seed)
+        end
+        assert.equal(#expected, n)
+      end
+    end
+  end)
+
   it("reads a channel, and raises the error with which it closes", stage.within(function()
     local ch = rn.chan(3)
     ch:put "a,b\nc"

@@ -7,7 +7,7 @@
 
 #include "csv/csv.h"
 
-enum { MOST = 256 }; /* records of a call */
+enum { MOST = 256 }; /* records of a call, each with its line */
 
 /* Where a scan is. */
 typedef struct Scan {
@@ -159,7 +159,9 @@ int csv_scan(lua_State *L) {
       lua_replace(L, 3);
       break;
     }
-    lua_rawseti(L, 4, ++n);
+    lua_rawseti(L, 4, 2 * ++n - 1);
+    lua_pushinteger(L, lines);
+    lua_rawseti(L, 4, 2 * n);
     lines += s.lines;
     done = s.at;
   }

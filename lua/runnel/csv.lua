@@ -106,21 +106,11 @@ local function fail(self, mistake, line)
   error(("csv: line %d: %s"):format(self.line, mistake), 0)
 end
 
--- The line of the first record is that behind the empty ones.
-local function skip_empty(self)
-  local _, last = find(self.text, "^\r?\n", self.from)
-  while last do
-    self.from, self.line = last + 1, self.line + 1
-    _, last = find(self.text, "^\r?\n", self.from)
-  end
-end
-
--- The next records, as lists; nil at the end. And the line of the first one, if that is the header.
+-- The next records, as lists, each with how many lines are before it; nil at the end. And the line where they begin.
 local function next_rows(self)
   if self.mistake then fail(self, self.mistake) end
   while true do
     if not self.is_begun then read_on(self) end
-    if self.header == true then skip_empty(self) end
     local line = self.line
     local rows, from, lines, fields, in_quotes, mistake, further = scan(self.text, self.from, self.separator,
       self.is_whole, self.fields, self.ragged, self.max)
@@ -164,23 +154,19 @@ local function new(next_piece, opts)
 end
 
 local function iterator(self)
-  local rows, i = {}, 0
+  local rows, i, line = {}, 1, 0
   return function()
-    i = i + 1
     local row = rows[i]
     while row == nil do
-      local more, line = next_rows(self)
-      if not more then
-        i = 0
-        rows = {}
-        return nil
-      end
+      local more, begin = next_rows(self)
+      if not more then return nil end
       local is_header = self.header == true
-      if is_header then read_header(self, more[1], line) end
-      rows, i = more, is_header and 2 or 1
+      if is_header then read_header(self, more[1], begin + more[2]) end
+      rows, i, line = more, is_header and 3 or 1, begin
       row = rows[i]
     end
-    return self.header and named(self.header, row) or row
+    i = i + 2
+    return self.header and named(self.header, row) or row, line + rows[i - 1]
   end
 end
 
@@ -197,11 +183,12 @@ local function pieces_of(source)
   return source
 end
 
----An iterator over the records of a text, as lists of strings; or, with `header`, as tables by name. Raises at the
----first mistake, with the number of its line, and an error with which the channel closes.
+---An iterator over the records of a text, as lists of strings; or, with `header`, as tables by name; and the number of
+---the line where each begins. Raises at the first mistake, with the number of its line, and an error with which the
+---channel closes.
 ---@param source string|runnel.Channel<string>|fun(): string? a text, or its pieces, which may end anywhere
 ---@param opts? runnel.CsvOptions
----@return fun(): table<any, string>?
+---@return fun(): table<any, string>?, integer?
 function csv.rows(source, opts)
   sign.dot(source, "csv", "rows")
   if type(source) ~= "string" and not core.is_chan(source) then check.callable(source, "csv.rows: source") end

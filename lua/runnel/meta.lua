@@ -487,7 +487,7 @@ function core.internal.excuse(result, err) end
 ---@param fields integer how many the first record has; 0 before that
 ---@param ragged boolean records may have different numbers of fields
 ---@param max integer bytes of a record
----@return string[][] rows
+---@return (string[]|integer)[] rows a record, how many lines are before it, another record, ...
 ---@return integer next the position behind them
 ---@return integer lines how many they have
 ---@return integer fields
