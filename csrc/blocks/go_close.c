@@ -135,7 +135,11 @@ static void push_variable(lua_State *co, lua_Debug *ar) {
 }
 
 /* The call hook: moves a variable to the closer, and cancels the call of its `__close`; but not of the guard's. If
-   memory runs out, cancels neither this call nor later ones. A coroutine that a finalizer makes inherits the hook. */
+   memory runs out, cancels neither this call nor later ones. A coroutine that a finalizer makes inherits the hook.
+
+   It cancels the call with Lua's own memory error, for which lua_error calls no message handler (from Lua 5.4.3 on): a
+   coroutine that has yielded within an xpcall still has that one's handler when it is closed (before Lua 5.4.8), at a
+   place of its stack where anything may be by then. */
 static void move_variable(lua_State *co, lua_Debug *ar) {
   int top = lua_gettop(co), sched = top + 1, guard = top + 2;
   lua_rawgetp(co, LUA_REGISTRYINDEX, &chan_tag);
@@ -156,7 +160,7 @@ static void move_variable(lua_State *co, lua_Debug *ar) {
     return;
   }
   lua_xmove(co, S->closer, 1);
-  lua_pushnil(co);
+  lua_pushliteral(co, "not enough memory");
   lua_error(co);
 }
 

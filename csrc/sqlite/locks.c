@@ -124,6 +124,7 @@ int locks_new(lua_State *L) {
   Locks *locks = (Locks *)handle_new(L, &locks_type, sizeof *locks, 0);
   locks->fd = open_file(path, database);
   if (locks->fd < 0) {
+    /* seldom covered: root may open all files; the specs run this as another user, which writes no counts */
     bool is_denied = errno == EACCES;
     problem = strerror(errno);
     if (is_denied && access(path, F_OK) == 0) /* the file is there, and belongs to another user */

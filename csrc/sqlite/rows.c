@@ -11,6 +11,7 @@
 
 /* ---- the thread that works ---- */
 
+/* seldom covered: only when memory runs out */
 static int no_memory(Job *job) {
   job_fail(job, SQLITE_NOMEM, NULL);
   return SQLITE_NOMEM;

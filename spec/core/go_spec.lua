@@ -93,6 +93,8 @@ describe("go", function()
     it("takes a callable object for its function", stage.sim(function()
       local object = setmetatable({}, { __call = function(_, a) return a + 1 end })
       assert.equal(3, rn.go(object, 2):take())
+      local of_object = setmetatable({}, { __call = setmetatable({}, { __call = function(_, _, a) return a + 1 end }) })
+      assert.equal(3, rn.go(of_object, 2):take())
     end))
 
     it("takes a function written in C", stage.sim(function()
@@ -682,6 +684,23 @@ describe("go", function()
       assert.is_nil(value)
       assert.matches("called coroutine.yield", err)
       assert.is_true(closed)
+      stage.heard()
+    end))
+
+    since_5_4_3("end it within xpcall without a call of its message handler", stage.sim(function()
+      local log = {}
+      local function closing_as(name)
+        return setmetatable({}, { __close = function() log[#log + 1] = name end })
+      end
+      local result = rn.go(function()
+        local _ <close> = closing_as "outside"
+        xpcall(function()
+          local _ <close> = closing_as "inside"
+          coroutine.yield()
+        end, function(err) log[#log + 1] = "handler " .. tostring(err) end)
+      end)
+      assert.matches("called coroutine.yield", select(2, result:take()))
+      assert.same({ "inside", "outside" }, log)
       stage.heard()
     end))
 

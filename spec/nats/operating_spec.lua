@@ -136,10 +136,10 @@ describe("operating", function()
       local cluster <close> = nats_server.cluster()
       local far <close> = connect(cluster.url)
       local function once_possible(f) -- the servers do not know each other at once
-        return assert(patience.wait_until(function()
+        return wait_for(function()
           local ok, stage = pcall(f)
-          return ok and stage
-        end))
+          return ok and stage, stage
+        end)
       end
       local double = once_possible(function() return far:remote "double" end)
       once_possible(function()

@@ -211,6 +211,7 @@ static void note_cause(Transfer *t) {
                    length < 40 ? (int)length : 40, coding ? coding : "");
     return;
   }
+  /* seldom covered: newer releases of libcurl refuse this themselves */
   case REFUSED_CHUNKS: {
     size_t length = 0;
     const char *coding = response_find(&t->head, "Transfer-Encoding", &length);

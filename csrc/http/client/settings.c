@@ -132,7 +132,7 @@ static const char *part_field(lua_State *L, const char *name, size_t *size) {
 
 /* Makes a file the contents of a part. */
 static void set_part_file(lua_State *L, curl_mimepart *part, const char *path, Transfer *t) {
-  struct stat info;
+  struct stat info = {0};
   int error = access(path, R_OK) != 0 || stat(path, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
   if (error) luaL_error(L, "multipart: the file %s cannot be read: %s", path, strerror(error));
   bool has_size = S_ISREG(info.st_mode); /* that of a pipe is unknown: it is sent in chunks */

@@ -69,7 +69,7 @@ enum { MOST = INT32_MAX };
 /* A field with an integer of any size. */
 static int int_of(lua_State *L, const char *name) {
   lua_Number n = number_of(L, name);
-  return n < MOST ? (int)n : MOST;
+  return n < (lua_Number)MOST ? (int)n : MOST;
 }
 
 /* A field with a number of bytes of any size. */
