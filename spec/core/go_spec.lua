@@ -93,8 +93,12 @@ describe("go", function()
     it("takes a callable object for its function", stage.sim(function()
       local object = setmetatable({}, { __call = function(_, a) return a + 1 end })
       assert.equal(3, rn.go(object, 2):take())
-      local of_object = setmetatable({}, { __call = setmetatable({}, { __call = function(_, _, a) return a + 1 end }) })
-      assert.equal(3, rn.go(of_object, 2):take())
+    end))
+
+    it("takes an object that is called by such a one", stage.sim(function()
+      local object = setmetatable({}, { __call = setmetatable({}, { __call = function(_, _, a) return a + 1 end }) })
+      if not pcall(object, 2) then return end -- Lua 5.1 and LuaJIT cannot call it
+      assert.equal(3, rn.go(object, 2):take())
     end))
 
     it("takes a function written in C", stage.sim(function()
