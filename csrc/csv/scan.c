@@ -139,7 +139,7 @@ int csv_scan(lua_State *L) {
   const char *done = s.at;
   lua_settop(L, 3);
   lua_createtable(L, 16, 0);
-  for (int n = 0; n < MOST && s.at < s.end;) {
+  for (lua_Integer n = 0; n < MOST && s.at < s.end;) {
     if (skips(&s)) {
       lines++;
       done = s.at;
@@ -159,9 +159,9 @@ int csv_scan(lua_State *L) {
       lua_replace(L, 3);
       break;
     }
-    lua_rawseti(L, 4, 2 * ++n - 1);
+    lua_rawseti(L, 4, 2 * n + 1);
     lua_pushinteger(L, lines);
-    lua_rawseti(L, 4, 2 * n);
+    lua_rawseti(L, 4, 2 * ++n);
     lines += s.lines;
     done = s.at;
   }
