@@ -110,6 +110,7 @@ static void run_begin(Database *db, Job *job) {
   if (is_wanted) {
     events_add(&db->events, db, 1);
   } else {
+    /* seldom covered: the job was cancelled in the moment in which it began */
     if (code == SQLITE_OK) (void)connection_do(db, "rollback");
     tell(db, job);
   }
