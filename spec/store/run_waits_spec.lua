@@ -396,11 +396,12 @@ describe("a run of a store", function()
   describe("with a step that is tried again", function()
     it("does not begin again to count when the program is started again, and has a story of each try", function()
       local calls = 0
+      local pause = math.ceil(200 * patience.factor()) -- longer than the program needs to end
       local function program()
         local mail = store:once("mail", function()
           calls = calls + 1
           error("no " .. calls, 0)
-        end, { tries = 3, backoff = calls == 0 and 200 or 1 })
+        end, { tries = 3, backoff = calls == 0 and pause or 1 })
         return store:runs("order", function() mail "alice" end, { tries = 1 })
       end
       local r = assert(program():start "17")
