@@ -137,9 +137,9 @@ static void push_variable(lua_State *co, lua_Debug *ar) {
 /* The call hook: moves a variable to the closer, and cancels the call of its `__close`; but not of the guard's. If
    memory runs out, cancels neither this call nor later ones. A coroutine that a finalizer makes inherits the hook.
 
-   It cancels the call with Lua's own memory error, for which lua_error calls no message handler (from Lua 5.4.3 on): a
-   coroutine that has yielded within an xpcall still has that one's handler when it is closed (before Lua 5.4.8), at a
-   place of its stack where anything may be by then. */
+   It cancels the call with Lua's own memory error, for which lua_error calls no message handler (from Lua 5.4.3 on).
+   If a coroutine has yielded within an xpcall, Lua before 5.4.8 keeps the position of its message handler on the stack
+   while it closes the coroutine: another error would call whatever is at that position by then. */
 static void move_variable(lua_State *co, lua_Debug *ar) {
   int top = lua_gettop(co), sched = top + 1, guard = top + 2;
   lua_rawgetp(co, LUA_REGISTRYINDEX, &chan_tag);

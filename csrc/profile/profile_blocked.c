@@ -26,7 +26,7 @@ void profile_blocked_enter(Profile *p, lua_State *co) {
   if (!profile_blocked_is_sought(p)) {
     /* seldom covered: no other program may have the processor while this one computes */
     if (w->clock.is_virtual || w->looked - atomic_load(&p->signalled) < QUIET) return;
-    atomic_store(&p->busy, 0); /* seldom covered: on a busy machine the program is sought all the time */
+    atomic_store(&p->busy, 0); /* seldom covered: only after 20 ms without a signal */
   }
   begin(p, clock_ns());
   profile_blocked_set_hook(p, co, 0);

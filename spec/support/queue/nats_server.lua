@@ -221,8 +221,8 @@ function nats_server.start(options)
   return start_first(server)
 end
 
--- Whether the leader knows all servers, so that a stream can have a replica on each. nats-server 2.10 starts a cluster
--- at times, on a busy machine, in which it never does.
+-- Whether the leader knows all servers, so that a stream can have a replica on each. On a busy machine, the leader of a
+-- cluster of nats-server 2.10 sometimes never learns of one of them.
 local function knows_all(cluster)
   local conn <close> = assert(require("runnel.nats").connect(cluster.url, { reconnect_wait = 20 }))
   local function ask(what, settings) return conn:request("$JS.API.STREAM." .. what .. ".probe", settings) end
